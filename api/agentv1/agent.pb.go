@@ -120,8 +120,9 @@ type InfoResponse struct {
 	CellBytes     uint32                 `protobuf:"varint,8,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"` // longest value the node stores
 	MaxObjects    uint64                 `protobuf:"varint,9,opt,name=max_objects,json=maxObjects,proto3" json:"max_objects,omitempty"`
 	MaxSessions   uint64                 `protobuf:"varint,10,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
-	Membership    *Membership            `protobuf:"bytes,11,opt,name=membership,proto3" json:"membership,omitempty"`                   // of a node that controllers configure
-	WaitingFor    []string               `protobuf:"bytes,12,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"` // nodes that have to answer before this one serves (C10)
+	Membership    *Membership            `protobuf:"bytes,11,opt,name=membership,proto3" json:"membership,omitempty"`                      // of a node that controllers configure
+	WaitingFor    []string               `protobuf:"bytes,12,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`    // nodes that have to answer before this one serves (C10)
+	PortTrouble   string                 `protobuf:"bytes,13,opt,name=port_trouble,json=portTrouble,proto3" json:"port_trouble,omitempty"` // why the data plane does not answer on all its ports; empty: it does
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +239,13 @@ func (x *InfoResponse) GetWaitingFor() []string {
 		return x.WaitingFor
 	}
 	return nil
+}
+
+func (x *InfoResponse) GetPortTrouble() string {
+	if x != nil {
+		return x.PortTrouble
+	}
+	return ""
 }
 
 // Membership is a node's part in a cluster that controllers run.
@@ -1743,7 +1751,7 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\x10netcraq.agent.v1\"\r\n" +
-	"\vInfoRequest\"\xe4\x02\n" +
+	"\vInfoRequest\"\x87\x03\n" +
 	"\fInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x14\n" +
@@ -1762,7 +1770,8 @@ const file_agent_proto_rawDesc = "" +
 	"membership\x18\v \x01(\v2\x1c.netcraq.agent.v1.MembershipR\n" +
 	"membership\x12\x1f\n" +
 	"\vwaiting_for\x18\f \x03(\tR\n" +
-	"waitingFor\"\x9b\x02\n" +
+	"waitingFor\x12!\n" +
+	"\fport_trouble\x18\r \x01(\tR\vportTrouble\"\x9b\x02\n" +
 	"\n" +
 	"Membership\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +

@@ -136,6 +136,9 @@ func printReports(out io.Writer, reports []*agent.Report) error {
 		if len(r.WaitingFor) > 0 {
 			note = "waits for " + strings.Join(r.WaitingFor, ", ")
 		}
+		if r.PortTrouble != "" {
+			note = r.PortTrouble
+		}
 		fmt.Fprintf(table, "%s\t%s\t%s, %s\t%s of %s\t%s of %s\t%s\t%s\n", r.Name, r.Addr, r.Plane, r.Mode,
 			cli.Grouped(r.Objects), cli.Grouped(r.MaxObjects), cli.Grouped(r.Sessions), cli.Grouped(r.MaxSessions),
 			humanize.IBytes(r.MemoryBytes), note)

@@ -94,7 +94,8 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 			topology.APIPort))
 	f.StringVar(&flags.plane.kind, "plane", cli.PlaneAuto, "data plane: auto, soft, xdp or p4 (a software switch)")
 	f.StringArrayVar(&flags.plane.ports, "port-if", nil,
-		"xdp, p4: network interface to answer on; may be repeated (default: all Ethernet interfaces that are up)")
+		"xdp, p4: network interface to answer on; may be repeated (default: all Ethernet interfaces that are up, except parts "+
+			"of a bridge or bond; xdp follows them as they come and go)")
 	f.StringVar(&flags.plane.pin, "pin", "",
 		"xdp: directory on the BPF file system where the data plane is pinned (default: "+xdp.DefaultPin("NAME")+")")
 	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto),
@@ -262,6 +263,7 @@ func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, pods 
 	defer end(nil)
 	if kernel, ok := plane.(*xdp.Plane); ok {
 		watching.Go(func() { kernel.WatchPorts(watched, log) })
+		watching.Go(func() { kernel.FollowLinks(watched, log) })
 		watching.Go(func() {
 			if err := pods.serve(watched, kernel); err != nil {
 				end(err)

@@ -23,6 +23,8 @@ func unready(r *agent.Report) string {
 	switch m := r.Membership; {
 	case r.Error != "":
 		return r.Error
+	case r.PortTrouble != "":
+		return r.PortTrouble
 	case len(r.WaitingFor) > 0:
 		return "it waits for " + strings.Join(r.WaitingFor, ", ")
 	case m == nil:

@@ -49,6 +49,7 @@ func TestUnready(t *testing.T) {
 		"without lease":  {agent.Report{Membership: &agent.Membership{}}, "no lease"},
 		"refusing":       {agent.Report{Membership: &agent.Membership{LeaseLeftMS: 10, Refused: "full"}}, "full"},
 		"copying":        {agent.Report{Membership: &serving, Chains: []agent.Chain{{Learner: true, Shards: []uint32{1, 2}}}}, "2 shards"},
+		"without a port": {agent.Report{Membership: &serving, PortTrouble: "port eth0: there is no such interface"}, "port eth0"},
 		"without answer": {agent.Report{Error: "no answer"}, "no answer"},
 	} {
 		if why := unready(&c.report); (why == "") != (c.want == "") || !strings.Contains(why, c.want) {

@@ -23,6 +23,7 @@ type Report struct {
 	Plane       string       `json:"plane,omitempty"`
 	Mode        string       `json:"mode,omitempty"`
 	Why         string       `json:"why,omitempty"`
+	PortTrouble string       `json:"port_trouble,omitempty"` // why it does not answer on all its ports
 	Clones      bool         `json:"clones"`
 	CellBytes   uint32       `json:"cell_bytes,omitempty"`
 	Objects     uint64       `json:"objects"`
@@ -154,7 +155,8 @@ func inspect(ctx context.Context, target Target, key []byte, dial []grpc.DialOpt
 		return nil, err
 	}
 	r := &Report{
-		Name: info.Name, API: target.API, Addr: info.Addr, Plane: info.Plane, Mode: info.Mode, Why: info.Why, Clones: info.Clones,
+		Name: info.Name, API: target.API, Addr: info.Addr, Plane: info.Plane, Mode: info.Mode, Why: info.Why,
+		PortTrouble: info.PortTrouble, Clones: info.Clones,
 		CellBytes: info.CellBytes, MaxObjects: info.MaxObjects, MaxSessions: info.MaxSessions,
 		Objects: usage.Objects, Sessions: usage.Sessions, MemoryBytes: usage.MemoryBytes,
 		Chains: chainsOf(shards), Counters: countsOf(counters), Membership: membershipOf(info.GetMembership()),

@@ -108,6 +108,8 @@ type Info struct {
 	Options chain.Options
 	Clones  bool   // ACKs leave by cloning in the data plane (soft: always true)
 	NoTags  string // why the plane cannot have tags; empty: it can
+
+	PortTrouble string // why the plane does not answer on all the interfaces that it should; empty: it does
 }
 
 // Usage is how much of a plane's tables is taken.

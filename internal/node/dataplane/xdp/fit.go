@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,15 +100,11 @@ func fitting(ports []port, mode Mode) (Mode, string, error) {
 }
 
 // WatchPorts notices ports out of which native answers do not come, until ctx ends. It falls back to generic mode,
-// or, where the user insists on native, says so.
+// or, where the user insists on native, says so. A port that came later and that nobody named is left out instead.
 func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(watchPorts)
 	defer tick.Stop()
-	began, judged := time.Now(), false
-	last := make([]sent, len(p.ports))
-	for i := range p.ports {
-		last[i] = p.ports[i].sent()
-	}
+	watched := make(map[int]*watchedPort)
 	for {
 		select {
 		case <-ctx.Done():
@@ -118,17 +114,7 @@ func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 		if p.Info().Mode != string(Native) {
 			return
 		}
-		why := ""
-		for i := range p.ports {
-			now := p.ports[i].sent()
-			if now.failed > last[i].failed && now.done == last[i].done {
-				why = fmt.Sprintf("port %s: its driver has sent none of %d answers", p.ports[i].name, now.failed-last[i].failed)
-			}
-			last[i] = now
-		}
-		if why == "" && !judged && time.Since(began) > p.peersWithin {
-			judged, why = true, muteAny(p.ports, false)
-		}
+		at, why := p.findMute(watched)
 		if why == "" {
 			continue
 		}
@@ -136,42 +122,82 @@ func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 			log.Error("requests stay without an answer: start this node with --mode generic, or auto", "because", why)
 			return
 		}
+		if at.late && p.leaveOut(at.index, why) {
+			p.look(log)
+			continue
+		}
 		if err := p.fallBack(why); err != nil {
 			log.Error("requests stay without an answer, and generic mode cannot be had", "because", why, "error", err)
+			p.look(log)
 			return
 		}
 		log.Warn("the data plane goes on in generic mode", "because", why)
 	}
 }
 
+// watchedPort is what WatchPorts knows of a port.
+type watchedPort struct {
+	since  time.Time
+	judged bool
+	last   sent
+}
+
+// findMute finds a port out of which answers do not come; without a reason there is none. watched is by index.
+func (p *Plane) findMute(watched map[int]*watchedPort) (at port, why string) {
+	p.attaching.Lock()
+	ports := slices.Clone(p.ports)
+	p.attaching.Unlock()
+	for i := range ports {
+		now, w := ports[i].sent(), watched[ports[i].index]
+		if w == nil {
+			watched[ports[i].index] = &watchedPort{since: time.Now(), last: now}
+			continue
+		}
+		if now.failed > w.last.failed && now.done == w.last.done {
+			at, why = ports[i], fmt.Sprintf("port %s: its driver has sent none of %d answers", ports[i].name, now.failed-w.last.failed)
+		}
+		w.last = now
+		if why == "" && !w.judged && time.Since(w.since) > p.peersWithin {
+			w.judged = true
+			at, why = ports[i], ports[i].mute(false)
+		}
+	}
+	return at, why
+}
+
+// leaveOut is [Plane.spare] with the lock.
+func (p *Plane) leaveOut(index int, why string) bool {
+	p.attaching.Lock()
+	defer p.attaching.Unlock()
+	return p.spare(index, why)
+}
+
 // fallBack attaches all ports in generic mode instead.
 func (p *Plane) fallBack(why string) error {
 	p.attaching.Lock()
 	defer p.attaching.Unlock()
+	return p.fallBackLocked(why)
+}
+
+func (p *Plane) fallBackLocked(why string) error {
+	var errs []error
 	for i := range p.ports {
-		at := &p.ports[i].xdp
-		if at.link == nil {
-			continue
+		err := p.ports[i].xdp.end(p.pin)
+		if err == nil {
+			err = p.ports[i].attachXDP(p.objects, Generic, p.pin)
 		}
-		var err error
-		if p.pin != "" {
-			err = at.link.Unpin()
-		}
-		if err = errors.Join(err, at.link.Detach(), at.link.Close()); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		*at = attachment{}
-		if err := p.ports[i].attachXDP(p.objects, Generic, p.pin); err != nil {
-			return err
-		}
+		errs = append(errs, err)
 	}
+	clear(p.refused) // a generic port is never mute
 	p.setInfo(Generic, why)
-	return p.podsFallBack(why)
+	errs = append(errs, p.podsFallBack(why))
+	return errors.Join(errs...)
 }
 
 func (p *Plane) setInfo(mode Mode, why string) {
 	p.info.Store(&dataplane.Info{
 		Plane: "xdp", Mode: string(mode), Why: why, Addr: p.node, Options: p.chain, Clones: !p.chain.Relay,
+		PortTrouble: p.trouble,
 	})
 }
 

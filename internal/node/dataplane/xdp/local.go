@@ -52,7 +52,7 @@ func (s *localServer) serve(message []byte, from netip.AddrPort) {
 	p.running.RLock()
 	defer p.running.RUnlock()
 	in := frame.Append(nil, &frame.Packet{From: from, To: p.node, Message: message})
-	action, out, err := runOnce(p.objects.Ingress, in, p.ports[0].index)
+	action, out, err := runOnce(p.objects.Ingress, in, 0)
 	if err != nil || (action != xdpTX && action != xdpRedirect) {
 		return
 	}

@@ -86,6 +86,9 @@ func (o Outputs) fillPorts(ports []port) error {
 		if err := o.Ports.Delete(index); err != nil {
 			return err
 		}
+		if err := o.clearCell(index); err != nil {
+			return err
+		}
 	}
 	for i, p := range ports {
 		known := nqPort{Row: uint32(i + 1), MAC: p.mac}
@@ -97,6 +100,16 @@ func (o Outputs) fillPorts(ports []port) error {
 		}
 	}
 	return nil
+}
+
+// clearCell forgets a port that is none any more.
+func (o Outputs) clearCell(index uint32) error {
+	var cell nqPortCell
+	number := index % o.Cells.MaxEntries()
+	if err := o.Cells.Lookup(number, &cell); err != nil || cell.Ifindex != index {
+		return err
+	}
+	return o.Cells.Put(number, nqPortCell{})
 }
 
 func (o Outputs) fillRow(row uint32, ports []port) error {
@@ -117,7 +130,7 @@ func (o Outputs) fillRow(row uint32, ports []port) error {
 // newGroup makes a devmap that broadcasts the given number of clones to each of the ports.
 func newGroup(egress *ebpf.Program, clones int, ports []port) (*ebpf.Map, error) {
 	group, err := ebpf.NewMap(&ebpf.MapSpec{
-		Name: "nq_group", Type: ebpf.DevMap, KeySize: devmapKeySize, ValueSize: 8, MaxEntries: uint32(clones * len(ports)),
+		Name: "nq_group", Type: ebpf.DevMap, KeySize: devmapKeySize, ValueSize: 8, MaxEntries: uint32(max(1, clones*len(ports))),
 	})
 	if err != nil {
 		return nil, err

@@ -40,7 +40,12 @@ type Plane struct {
 	chain  chain.Options
 	wanted Mode
 	tables
-	ports     []port
+	names     []string            // of ports, as the user named them; none: all interfaces that can be ports
+	ports     []port              // guarded by attaching
+	refused   map[int]string      // interfaces that are no ports, and why, by index; guarded by attaching
+	left      map[string]string   // interfaces that are no ports, and why, as logged; guarded by attaching
+	unfilled  bool                // the tables of the program lack a change of ports; guarded by attaching
+	trouble   string              // of ports, as in dataplane.Info; guarded by attaching
 	pods      map[string]*podPort // by name of the interface; guarded by attaching
 	attaching sync.Mutex          // held while programs of ports change
 	local     *localServer
@@ -84,20 +89,23 @@ func Open(o Options) (*Plane, error) {
 	if err := checkClock(); err != nil {
 		return nil, err
 	}
-	ports, err := findPorts(o.Ports, o.Chain)
+	if len(o.Ports) > maxPorts {
+		return nil, fmt.Errorf("a node has at most %d ports, not %d", maxPorts, len(o.Ports))
+	}
+	p := &Plane{names: o.Ports, refused: make(map[int]string), pods: make(map[string]*podPort), pin: o.Pin, node: o.Node, chain: o.Chain,
+		wanted: o.Mode, peersWithin: peersWithin}
+	p.unquiet = true // the last action of a predecessor is unknown
+	wrong, err := p.findPorts(o)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pods: make(map[string]*podPort), pin: o.Pin, node: o.Node, chain: o.Chain,
-		wanted: o.Mode, peersWithin: peersWithin}
-	p.unquiet = true // the last action of a predecessor is unknown
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // left by a start that was killed before it answered anything
 		if err := Remove(o.Pin); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.start(o); err != nil {
+	if err := p.start(o, wrong); err != nil {
 		p.Close()
 		if fresh {
 			err = errors.Join(err, Remove(o.Pin))
@@ -107,7 +115,8 @@ func Open(o Options) (*Plane, error) {
 	return p, nil
 }
 
-func (p *Plane) start(o Options) error {
+// start opens the data plane. wrong are attachments that stand in the way of ports.
+func (p *Plane) start(o Options, wrong []hold) error {
 	var err error
 	p.socket, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(o.Node))
 	if err != nil {
@@ -148,6 +157,9 @@ func (p *Plane) start(o Options) error {
 		return err
 	}
 	if err := enableForwarding(loopback); err != nil {
+		return err
+	}
+	if err := detachPinned(o.Pin, wrong); err != nil {
 		return err
 	}
 	mode, why, err := attachFitting(p.ports, p.objects, o.Mode, o.Pin)

@@ -93,7 +93,7 @@ func (pod *podPort) attachPod(o *objects, pin string) error {
 			return err
 		}
 	}
-	err := pod.grow.set(o.Grow, pin, podGrowPin+pod.name, func() (link.Link, error) {
+	err := pod.grow.set(o.Grow, pin, podGrowPin+pod.name, pod.index, func() (link.Link, error) {
 		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: pod.index, Attach: ebpf.AttachTCXIngress})
 	})
 	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 long answers need a longer way
@@ -114,7 +114,7 @@ func (pod *podPort) attachIn(o *objects, pin string) error {
 			return err
 		}
 	}
-	err := pod.xdp.set(o.Ingress, pin, podPortPin+pod.name, func() (link.Link, error) {
+	err := pod.xdp.set(o.Ingress, pin, podPortPin+pod.name, pod.index, func() (link.Link, error) {
 		return link.AttachXDP(link.XDPOptions{Program: o.Ingress, Interface: pod.index, Flags: flags})
 	})
 	if err != nil {

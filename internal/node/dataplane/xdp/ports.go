@@ -10,11 +10,11 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/internal/platform/bpflink"
-	"github.com/netcraq/netcraq/wire"
 )
 
 // Mode is how the program is attached to ports.
@@ -36,47 +36,15 @@ type port struct {
 	name  string
 	index int
 	mac   [6]byte
-	xdp   attachment
+	late  bool       // it became a port after the start
+	xdp   attachment // without a link after a failure: then it is attached again
 	grow  attachment // the kernel may lack its kind
-}
-
-// findPorts resolves the names, or finds all Ethernet interfaces that are up if there are none.
-func findPorts(names []string, o chain.Options) ([]port, error) {
-	var ports []port
-	if len(names) == 0 {
-		all, err := net.Interfaces()
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range all {
-			if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 && len(i.HardwareAddr) == 6 {
-				names = append(names, i.Name)
-			}
-		}
-	}
-	for _, name := range names {
-		i, err := net.InterfaceByName(name)
-		if err != nil {
-			return nil, fmt.Errorf("port %s: %w", name, err)
-		}
-		if err := checkMTU(i, o); err != nil {
-			return nil, err
-		}
-		p := port{name: name, index: i.Index}
-		copy(p.mac[:], i.HardwareAddr)
-		ports = append(ports, p)
-	}
-	if len(ports) == 0 || len(ports) > maxPorts {
-		return nil, fmt.Errorf("a node has 1 to %d ports, not %d: name them", maxPorts, len(ports))
-	}
-	return ports, nil
 }
 
 // checkMTU makes sure that the longest message fits an interface.
 func checkMTU(i *net.Interface, o chain.Options) error {
-	if need := headersBytes + wire.ChainBytes + o.CellBytes; i.MTU < need {
-		return fmt.Errorf("port %s: its MTU of %d is too small for values of %d bytes: raise it to %d, or start with --cell-bytes %d",
-			i.Name, i.MTU, o.CellBytes, need, i.MTU-headersBytes-wire.ChainBytes)
+	if why := smallMTU(i.Name, i.MTU, o); why != "" {
+		return errors.New(why)
 	}
 	return nil
 }
@@ -87,19 +55,60 @@ type attachment struct {
 	taken bool // it was a predecessor's
 }
 
-// takeOver puts the program in the place of a predecessor's, if one is pinned there and its interface still exists.
-func (a *attachment) takeOver(program *ebpf.Program, path string) bool {
+// takeOver puts the program in the place of a predecessor's, if one is pinned there and is on that interface. One that is
+// on another interface, or whose interface is gone, ends.
+func (a *attachment) takeOver(program *ebpf.Program, path string, index int) bool {
 	old, err := link.LoadPinnedLink(path, nil)
 	if err != nil {
 		return false
 	}
-	if err := old.Update(program); err != nil {
-		old.Close()
-		os.Remove(path) // of an interface that is gone
-		return false
+	a.link = old
+	if at, err := a.hold(); err == nil && at.index == index {
+		if err := old.Update(program); err == nil {
+			a.taken = true
+			return true
+		}
 	}
-	a.link, a.taken = old, true
-	return true
+	_ = a.end(path)
+	return false
+}
+
+// hold returns where the attachment is, without its name.
+func (a *attachment) hold() (hold, error) {
+	if a.link == nil {
+		return hold{}, nil
+	}
+	info, err := a.link.Info()
+	if err != nil {
+		return hold{}, err
+	}
+	h := hold{program: uint32(info.Program)}
+	if on := info.XDP(); on != nil {
+		h.index = int(on.Ifindex)
+	} else if on := info.TCX(); on != nil {
+		h.index = int(on.Ifindex)
+	}
+	return h, nil
+}
+
+// end ends an attachment at once, even if other processes hold it open. pin is empty, or where it may be pinned. That the
+// interface is gone is no error.
+func (a *attachment) end(pin string) error {
+	if a.link == nil {
+		return nil
+	}
+	var errs []error
+	if pin != "" {
+		errs = append(errs, a.link.Unpin())
+	}
+	errs = append(errs, a.link.Detach(), a.link.Close())
+	*a = attachment{}
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOLINK) {
+			return err
+		}
+	}
+	return nil
 }
 
 // close leaves an attachment to its pin.
@@ -123,9 +132,9 @@ func (a *attachment) undo(pin string) {
 }
 
 // set puts the program in the place of a predecessor's, or attaches it anew and leaves it pinned under that name.
-func (a *attachment) set(program *ebpf.Program, pin, name string, attach func() (link.Link, error)) error {
+func (a *attachment) set(program *ebpf.Program, pin, name string, index int, attach func() (link.Link, error)) error {
 	path := filepath.Join(pin, name)
-	if pin != "" && a.takeOver(program, path) {
+	if pin != "" && a.takeOver(program, path, index) {
 		return nil
 	}
 	var err error
@@ -140,7 +149,7 @@ func (p *port) attach(o *objects, mode Mode, pin string) error {
 	if err := p.attachXDP(o, mode, pin); err != nil {
 		return err
 	}
-	err := p.grow.set(o.Grow, pin, growPin+p.name, func() (link.Link, error) {
+	err := p.grow.set(o.Grow, pin, growPin+p.name, p.index, func() (link.Link, error) {
 		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: p.index, Attach: ebpf.AttachTCXIngress})
 	})
 	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 the agent sends long answers
@@ -154,7 +163,7 @@ func (p *port) attachXDP(o *objects, mode Mode, pin string) error {
 	if mode == Generic {
 		flags = link.XDPGenericMode
 	}
-	err := p.xdp.set(o.Ingress, pin, portPin+p.name, func() (link.Link, error) {
+	err := p.xdp.set(o.Ingress, pin, portPin+p.name, p.index, func() (link.Link, error) {
 		return link.AttachXDP(link.XDPOptions{Program: o.Ingress, Interface: p.index, Flags: flags})
 	})
 	if err != nil {
@@ -186,7 +195,10 @@ func attachAll(ports []port, o *objects, mode Mode, pin string) (Mode, string, e
 	}
 	err := attachEach(ports, o, first, pin)
 	if err == nil {
-		attached, why := attachedMode(ports), ""
+		attached, why := first, ""
+		if len(ports) > 0 {
+			attached = attachedMode(ports)
+		}
 		if attached != first {
 			why = "it was attached in this mode before; --mode " + string(first) + " attaches it anew"
 		}

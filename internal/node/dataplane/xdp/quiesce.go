@@ -30,12 +30,12 @@ func (p *Plane) waitForPackets() error {
 // waitForGrace is for machines where a thread's visit proves nothing or is not allowed: the kernel ends an update of a
 // map of maps only after all programs that run have ended.
 func (p *Plane) waitForGrace() error {
-	group, err := newGroup(p.objects.Egress, 1, p.ports[:1])
+	group, err := newGroup(p.objects.Egress, 1, nil)
 	if err != nil {
 		return err
 	}
 	defer group.Close()
-	return p.objects.Groups.Put(uint32(groupColumns+1), group)
+	return p.objects.Groups.Put(uint32(groupRowAll), group)
 }
 
 // errNoVisit says that no conclusion can be drawn from threads here.

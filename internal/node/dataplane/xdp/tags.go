@@ -1,9 +1,11 @@
 package xdp
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/wire"
 )
@@ -76,16 +78,15 @@ func (p *Plane) packetPrograms(c constants) (map[string]*ebpf.Program, error) {
 	return programs, nil
 }
 
-// replace puts other programs in the place of those of a port.
+// replace puts other programs in the place of those of a port. A port whose interface is gone needs none.
 func (p *port) replace(ingress, grow *ebpf.Program) error {
-	if err := p.xdp.link.Update(ingress); err != nil {
-		return fmt.Errorf("port %s: %w", p.name, err)
-	}
-	if p.grow.link == nil { // before Linux 6.6
-		return nil
-	}
-	if err := p.grow.link.Update(grow); err != nil {
-		return fmt.Errorf("port %s: %w", p.name, err)
+	for at, program := range map[*attachment]*ebpf.Program{&p.xdp: ingress, &p.grow: grow} {
+		if at.link == nil { // before Linux 6.6 there is none for grow
+			continue
+		}
+		if err := at.link.Update(program); err != nil && !errors.Is(err, unix.ENOLINK) {
+			return fmt.Errorf("port %s: %w", p.name, err)
+		}
 	}
 	return nil
 }
