@@ -129,9 +129,13 @@ func (l *leader) append(encoded []byte, committed chan<- batch) error {
 // apply executes a batch and answers.
 func (l *leader) apply(b *batch) {
 	for _, p := range b.proposals {
-		p.caller.finish(l.space.Apply(&p.command))
+		p.caller.finish(l.g.execute(&p.command))
 	}
 	b.flush()
+	if l.g.space != l.space {
+		l.cancel(errRebuilt)
+		return
+	}
 	if l.g.log.SnapshotDue(b.index) && !l.saving.Load() {
 		l.save(b.index)
 	}
@@ -149,10 +153,7 @@ func (l *leader) save(index uint64) {
 	l.saving.Store(true)
 	l.background.Go(func() {
 		defer l.saving.Store(false)
-		content, err := snapshot.Encode()
-		if err == nil {
-			err = l.g.log.Save(l.ctx, l.term, index, l.term, content)
-		}
+		err := l.g.log.Save(l.ctx, l.term, index, l.term, snapshot.Write)
 		if err != nil && l.ctx.Err() == nil {
 			l.g.o.Log.Warn("the snapshot was not stored: give the chain's nodes more --objects", "error", err)
 			l.unsaved.Store(true)

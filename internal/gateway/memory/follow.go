@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/netcraq/netcraq/client"
@@ -51,10 +52,11 @@ func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	batches, err := g.log.Read(ctx)
+	batches, more, err := g.log.Read(ctx)
 	if err == nil {
 		g.heard()
 	}
+	g.sawTerm(g.log.LastTerm())
 	for _, b := range batches {
 		if err := g.applyBatch(b); err != nil {
 			return false, err
@@ -63,7 +65,10 @@ func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 	if errors.Is(err, chainlog.ErrBehind) {
 		return true, g.reload(ctx)
 	}
-	return len(batches) >= chainlog.ManyBatches, err
+	if err == nil && !more {
+		g.found()
+	}
+	return more, err
 }
 
 // open opens the keyspace's log.
@@ -77,14 +82,17 @@ func (g *Gateway) open(ctx context.Context) error {
 		return err
 	}
 	g.log = l
-	if err := g.replace(space); err != nil {
-		return err
-	}
+	return g.replace(space)
+}
+
+// found notes that the log was read to its end: from now on this gateway answers from its copy.
+func (g *Gateway) found() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.cluster = l.ID()
-	g.notify()
-	return nil
+	if g.cluster != g.log.ID() {
+		g.cluster = g.log.ID()
+		g.notify()
+	}
 }
 
 // applyBatch executes the commands of a batch.
@@ -99,23 +107,49 @@ func (g *Gateway) applyBatch(batch []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: entry %d of the log: %w", errDamaged, g.log.Next()-1, err)
 		}
-		_, _ = g.space.Apply(&command) // its error is the answer of the active gateway
+		if _, err := g.execute(&command); fatal(err) { // another error is the answer of the active gateway
+			return err
+		}
 		batch = batch[m+int(n):]
 	}
 	return nil
 }
 
-// reload replaces the keyspace by the newest snapshot. Watchers begin anew.
+// reload replaces the keyspace by the newest snapshot. Watchers begin anew. The old copy goes before the new one comes, so
+// that there is memory for one; until then nothing is answered from it.
 func (g *Gateway) reload(ctx context.Context) error {
-	encoded, err := g.log.Load(ctx)
-	if err != nil || encoded == nil {
+	var space *keyspace.Keyspace
+	loaded, err := g.log.Load(ctx, func(encoded io.Reader) (err error) {
+		if space != nil { // of a snapshot that was replaced meanwhile
+			err = space.Close()
+		}
+		if err = errors.Join(err, g.drop()); err == nil {
+			space, err = keyspace.Restore(encoded)
+		}
+		return err
+	})
+	if errors.Is(err, keyspace.ErrSnapshot) {
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if err != nil && space != nil {
+		err = errors.Join(err, space.Close())
+	}
+	if err != nil || !loaded {
 		return err
 	}
-	space, err := keyspace.Restore(encoded)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
 	g.o.Log.Info("loaded the keyspace's snapshot", "entry", g.log.Next()-1, "revision", space.Revision())
+	return g.replace(space)
+}
+
+// drop gives up this gateway's copy. Calls wait for the next one.
+func (g *Gateway) drop() error {
+	space, err := keyspace.New(1)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.cluster = 0
+	g.mu.Unlock()
 	return g.replace(space)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"google.golang.org/grpc"
@@ -61,21 +62,24 @@ type Options struct {
 
 // Gateway is one gateway of a keyspace.
 type Gateway struct {
-	o      Options
-	member uint64
-	log    *chainlog.Log // nil: the keyspace was not found yet
+	o    Options
+	self *pb.Member
+	log  *chainlog.Log // nil: the keyspace was not found yet
 
 	began   time.Time
 	contact atomic.Int64 // when the chain answered last, since began
 
 	mu      sync.Mutex
 	space   *keyspace.Keyspace
-	cluster uint64           // the keyspace's number
-	lead    *leader          // nil: this gateway is not active
-	holder  string           // the address of the active gateway, as far as known
-	conn    *grpc.ClientConn // to the active gateway; nil: none, or it is this one
-	relay   *relay           // on conn
-	changed chan struct{}    // closed when lead or holder changes
+	cluster uint64              // the keyspace's number; 0: its log was not read to the end yet
+	term    uint64              // the highest term that this gateway has seen
+	leader  uint64              // the number of the gateway behind conn; 0: not known
+	others  map[*pb.Member]bool // gateways that relay to this one
+	lead    *leader             // nil: this gateway is not active
+	holder  string              // the address of the active gateway, as far as known
+	conn    *grpc.ClientConn    // to the active gateway; nil: none, or it is this one
+	relay   *relay              // on conn
+	changed chan struct{}       // closed when lead or holder changes
 }
 
 // New makes a gateway. [Gateway.Run] runs it.
@@ -106,7 +110,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		o: o, member: rand.Uint64() | 1, began: time.Now(), space: space, changed: make(chan struct{}),
+		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), space: space, changed: make(chan struct{}),
 	}, nil
 }
 
@@ -214,7 +218,8 @@ func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) {
 	}
 }
 
-// known waits until this gateway has found the keyspace. Before, its copy is that of no keyspace.
+// known waits until this gateway has read the log to its end once. Before, its copy is older than anything that clients
+// may have seen.
 func (g *Gateway) known(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -235,10 +240,15 @@ func (g *Gateway) known(ctx context.Context) error {
 	}
 }
 
-// present is the keyspace as it is now. done must be called after its last use.
+// present is the keyspace as it is now, if this gateway has found it. done must be called after its last use.
 func (g *Gateway) present() (space *keyspace.Keyspace, done func(), err error) {
 	for {
-		space := g.current()
+		g.mu.Lock()
+		space, found := g.space, g.cluster != 0
+		g.mu.Unlock()
+		if !found {
+			return nil, nil, rpctypes.ErrGRPCStopped
+		}
 		if done, ok := space.Use(); ok {
 			return space, done, nil
 		}

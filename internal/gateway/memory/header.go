@@ -21,8 +21,12 @@ func complete[A headed](g *Gateway, a A, err error) (A, error) {
 	if errors.Is(err, errNotActive) {
 		err = rpctypes.ErrGRPCNotLeader
 	}
-	if err == nil && a.GetHeader().GetMemberId() == 0 {
-		g.fill(a.GetHeader())
+	switch h := a.GetHeader(); {
+	case err != nil:
+	case h.GetMemberId() == 0:
+		g.fill(h)
+	default:
+		g.sawTerm(h.GetRaftTerm())
 	}
 	return a, err
 }
@@ -31,10 +35,7 @@ func complete[A headed](g *Gateway, a A, err error) (A, error) {
 func (g *Gateway) fill(h *pb.ResponseHeader) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h.ClusterId, h.MemberId, h.RaftTerm = g.cluster, g.member, 1
-	if g.lead != nil {
-		h.RaftTerm = g.lead.term
-	}
+	h.ClusterId, h.MemberId, h.RaftTerm = g.cluster, g.self.ID, g.term
 	if h.Revision == 0 {
 		h.Revision = g.space.Revision()
 	}

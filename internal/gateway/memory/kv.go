@@ -83,11 +83,18 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 		a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Txn: q}, remote)
 		return complete(s.g, a, err)
 	}
-	a, err := read(ctx, s.g, q, txn.IsTxnSerializable(q), func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
+	a, err := read(ctx, s.g, q, serializable(q), func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
 		a, _, err := txn.Txn(ctx, zap.NewNop(), q, true, space.Store(), space.Leases(), false)
 		return a, err
 	}, remote)
 	return complete(s.g, a, err)
+}
+
+// serializable reports whether a transaction that only reads may be answered from this gateway's own copy: if all that it
+// asks for are serializable reads. Comparisons ask for the present state, and so does a transaction without operations,
+// which etcd answers from its own copy.
+func serializable(q *pb.TxnRequest) bool {
+	return len(q.Compare) == 0 && len(q.Success) > 0 && txn.IsTxnSerializable(q)
 }
 
 // errHistory: gateways may have different histories, and a command must have the same effect in all of them.

@@ -34,6 +34,7 @@ type leader struct {
 	lock       *client.Lock
 	term       uint64
 	ctx        context.Context // until the lock is lost
+	cancel     context.CancelCauseFunc
 	proposals  *queue
 	barrier    barrier
 	next       []*proposal // taken from proposals, for the next batches
@@ -58,9 +59,9 @@ func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
 		return err
 	}
 	l := &leader{
-		g: g, space: g.space, lock: lock, term: lock.Token(), ctx: ctx, proposals: newQueue(),
+		g: g, space: g.space, lock: lock, term: lock.Token(), ctx: ctx, cancel: cancel, proposals: newQueue(),
 	}
-	l.header.ClusterId, l.header.MemberId, l.header.RaftTerm = g.log.ID(), g.member, l.term
+	l.header.ClusterId, l.header.MemberId, l.header.RaftTerm = g.log.ID(), g.self.ID, l.term
 	l.space.Leases().Promote(extendLeases)
 	defer l.space.Leases().Demote()
 	g.o.Log.Info("this gateway is active", "term", l.term, "revision", l.space.Revision(), "entry", g.log.Next())
@@ -95,7 +96,10 @@ func (g *Gateway) takeOver(ctx context.Context, term uint64) error {
 		switch {
 		case errors.Is(err, chainlog.ErrBehind):
 			err = g.reload(ctx)
-		case err == nil, fatal(err), errors.Is(err, chainlog.ErrDeposed):
+		case err == nil:
+			g.found()
+			return nil
+		case fatal(err), errors.Is(err, chainlog.ErrDeposed):
 			return err
 		}
 		if ctx.Err() != nil {
@@ -107,6 +111,9 @@ func (g *Gateway) takeOver(ctx context.Context, term uint64) error {
 		}
 	}
 }
+
+// errRebuilt ends a term whose copy was made again: calls of the term use the copy before.
+var errRebuilt = errors.New("the copy of the keyspace was made again")
 
 // cause is why the leader ends.
 func (l *leader) cause() error { return context.Cause(l.ctx) }

@@ -5,6 +5,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
@@ -14,48 +15,35 @@ type maintenanceServer struct {
 	g *Gateway
 }
 
-// Status implements etcd's API. This gateway is the leader if it is active; the number of another one is not known.
+// Status implements etcd's API.
 func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
-	space, done, err := s.g.present()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	a := &pb.StatusResponse{Header: new(pb.ResponseHeader), Version: version.Version, StorageVersion: version.Version}
-	a.DbSize = space.Bytes()
+	a.DbSize = s.g.current().Bytes()
 	a.DbSizeInUse = a.DbSize
 	a.DbSizeQuota = quotaBytes
 	s.g.fill(a.Header)
 	a.RaftTerm = a.Header.RaftTerm
-	switch l, conn, _ := s.g.where(); {
-	case l != nil:
-		a.Leader = s.g.member
-	case conn == nil:
-		a.Errors = append(a.Errors, "no gateway is active")
+	if l, conn, _ := s.g.where(); l == nil && conn == nil {
+		a.Errors = append(a.Errors, etcderrors.ErrNoLeader.Error())
 	}
+	a.Leader = s.g.leading()
 	return a, nil
+}
+
+// leading is the number of the active gateway, as far as known.
+func (g *Gateway) leading() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lead != nil {
+		return g.self.ID
+	}
+	return g.leader
 }
 
 // Alarm implements etcd's API: there are no alarms.
 func (s *maintenanceServer) Alarm(context.Context, *pb.AlarmRequest) (*pb.AlarmResponse, error) {
 	a := &pb.AlarmResponse{Header: new(pb.ResponseHeader)}
 	s.g.fill(a.Header)
-	return a, nil
-}
-
-// clusterServer lists this gateway as the only member.
-type clusterServer struct {
-	pb.UnimplementedClusterServer
-	g    *Gateway
-	name string
-	url  string
-}
-
-// MemberList implements etcd's API.
-func (s *clusterServer) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {
-	a := &pb.MemberListResponse{Header: new(pb.ResponseHeader)}
-	s.g.fill(a.Header)
-	a.Members = []*pb.Member{{ID: s.g.member, Name: s.name, ClientURLs: []string{s.url}}}
 	return a, nil
 }
 

@@ -30,6 +30,7 @@ type gateway struct {
 	*Server
 	address string
 	chain   *client.Client
+	cluster *topology.Cluster
 	// stop ends the gateway as SIGTERM does; kill as SIGKILL does, with its connections and its chain client first.
 	stop func()
 	kill func()
@@ -62,7 +63,7 @@ func start(t *testing.T, cluster *topology.Cluster, o Options) *gateway {
 		}
 	})
 	t.Cleanup(stop)
-	g := &gateway{Server: s, address: s.Addr().String(), chain: o.Chain, stop: stop}
+	g := &gateway{Server: s, address: s.Addr().String(), chain: o.Chain, cluster: cluster, stop: stop}
 	g.kill = func() {
 		o.Chain.Close() // it can change nothing in the chain any more
 		stop()

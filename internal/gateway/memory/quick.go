@@ -50,17 +50,19 @@ func decode(method string, message []byte) (command keyspace.Command, encoded []
 	}
 	encoded = make([]byte, 0, protowire.SizeTag(field)+protowire.SizeBytes(len(message)))
 	encoded = protowire.AppendBytes(protowire.AppendTag(encoded, field, protowire.BytesType), message)
-	if method != pb.KV_Txn_FullMethodName {
-		q := new(pb.PutRequest)
-		ok = proto.Unmarshal(message, q) == nil && checkPut(q) == nil
-		return keyspace.CommandOf(&pb.InternalRaftRequest{Put: q}), encoded, ok
-	}
 	if command, ok = keyspace.DecodeReplacement(encoded); ok {
 		return command, encoded, true
 	}
-	q := new(pb.TxnRequest)
-	ok = proto.Unmarshal(message, q) == nil && checkTxn(q) == nil && !txn.IsTxnReadonly(q) && !readsHistory(q)
-	return keyspace.CommandOf(&pb.InternalRaftRequest{Txn: q}), encoded, ok
+	request := new(pb.InternalRaftRequest)
+	if proto.Unmarshal(encoded, request) != nil { // as the other gateways will decode it
+		return command, nil, false
+	}
+	if q := request.Txn; q != nil {
+		ok = checkTxn(q) == nil && !txn.IsTxnReadonly(q) && !readsHistory(q)
+	} else {
+		ok = checkPut(request.Put) == nil
+	}
+	return keyspace.CommandOf(request), encoded, ok
 }
 
 // quickCall is the caller of a write without a goroutine.

@@ -32,6 +32,7 @@ var relayStream = grpc.StreamDesc{StreamName: "Writes", ServerStreams: true, Cli
 // relay has the active gateway execute writes. A write that certainly was not executed gets a handler, which waits for an
 // active gateway.
 type relay struct {
+	g      *Gateway
 	conn   *grpc.ClientConn
 	cancel context.CancelFunc
 	filled chan struct{} // has an element if writes may wait
@@ -49,9 +50,9 @@ type relayed struct {
 	call *grpcserver.Call
 }
 
-func newRelay(conn *grpc.ClientConn) *relay {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &relay{conn: conn, cancel: cancel, filled: make(chan struct{}, 1), sent: make(map[uint64]*relayed)}
+func newRelay(g *Gateway, conn *grpc.ClientConn) *relay {
+	ctx, cancel := context.WithCancel(g.introduced(context.Background()))
+	r := &relay{g: g, conn: conn, cancel: cancel, filled: make(chan struct{}, 1), sent: make(map[uint64]*relayed)}
 	go r.run(ctx)
 	return r
 }
@@ -71,6 +72,11 @@ func (r *relay) run(ctx context.Context) {
 
 // serve relays writes until the stream ends.
 func (r *relay) serve(ctx context.Context, cancel context.CancelFunc, stream grpc.ClientStream) {
+	greeting, err := stream.Header()
+	if err != nil {
+		return
+	}
+	r.g.greeted(greeting)
 	r.mu.Lock()
 	r.open = true
 	r.mu.Unlock()
@@ -79,7 +85,6 @@ func (r *relay) serve(ctx context.Context, cancel context.CancelFunc, stream grp
 		defer cancel()
 		r.send(ctx, stream)
 	})
-	var err error
 	for err == nil {
 		var done []*grpcserver.Call
 		err = each(stream.RecvMsg, func(i item) error {

@@ -23,6 +23,10 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 		return err
 	}
 	defer release()
+	defer g.joins(stream.Context())()
+	if err := stream.SendHeader(g.greeting()); err != nil {
+		return err
+	}
 	s := newSession()
 	defer context.AfterFunc(stream.Context(), s.stop)()
 	received := make(chan error, 1)

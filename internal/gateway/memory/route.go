@@ -42,7 +42,9 @@ var reconnect = backoff.Config{
 func (g *Gateway) leads(l *leader) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lead = l
+	if g.lead = l; l != nil {
+		g.term = max(g.term, l.term)
+	}
 	g.notify()
 }
 
@@ -65,7 +67,7 @@ func (g *Gateway) follows(holder string) {
 			return
 		}
 		conn.Connect()
-		g.conn, g.relay = conn, newRelay(conn)
+		g.conn, g.relay = conn, newRelay(g, conn)
 	}
 	g.holder = holder
 	g.notify()
@@ -95,7 +97,7 @@ func (g *Gateway) disconnect() {
 			g.o.Log.Debug("a connection", "error", err)
 		}
 		g.relay.cancel()
-		g.conn, g.relay = nil, nil
+		g.conn, g.relay, g.leader = nil, nil, 0
 	}
 }
 

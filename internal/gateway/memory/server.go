@@ -171,6 +171,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 	if secure {
 		url = "https://" + s.o.Advertise
 	}
+	s.self.Name, s.self.ClientURLs = name, []string{url}
 	streams, unary := make(map[string]func(grpc.ServerStream) error), make(map[string]bool)
 	for _, service := range []struct {
 		desc   *grpc.ServiceDesc
@@ -179,9 +180,9 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 		{&pb.KV_ServiceDesc, &kvServer{g: s.Gateway}},
 		{&pb.Watch_ServiceDesc, &watchServer{g: s.Gateway}},
 		{&pb.Lease_ServiceDesc, &leaseServer{g: s.Gateway}},
-		{&pb.Cluster_ServiceDesc, &clusterServer{g: s.Gateway, name: name, url: url}},
+		{&pb.Cluster_ServiceDesc, &clusterServer{g: s.Gateway}},
 		{&pb.Maintenance_ServiceDesc, &maintenanceServer{g: s.Gateway}},
-		{&pb.Auth_ServiceDesc, &pb.UnimplementedAuthServer{}},
+		{&pb.Auth_ServiceDesc, &authServer{g: s.Gateway}},
 		{&grpc_health_v1.Health_ServiceDesc, &healthServer{g: s.Gateway}},
 	} {
 		for _, method := range service.desc.Methods {

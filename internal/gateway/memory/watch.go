@@ -43,7 +43,11 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 		wants: make(map[mvcc.WatchID]*wish),
 	}
 	received := make(chan error, 1)
-	go func() { received <- w.receive() }()
+	go func() {
+		if err := w.receive(); err != nil {
+			received <- err
+		}
+	}()
 	var sending sync.WaitGroup
 	sent := make(chan struct{})
 	sending.Go(func() {
@@ -90,7 +94,7 @@ type wish struct {
 	quiet                         bool // nothing was sent since the last tick
 }
 
-// receive executes the client's requests until there are no more.
+// receive executes the client's requests. A client that sends no more keeps its watches.
 func (w *watcher) receive() error {
 	for {
 		q, err := w.stream.Recv()

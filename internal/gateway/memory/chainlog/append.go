@@ -12,7 +12,7 @@ import (
 // Afterwards no writer of an earlier term gets a batch acknowledged.
 func (l *Log) Lead(ctx context.Context, term uint64, apply func(batch []byte) error) error {
 	for {
-		batches, err := l.Read(ctx)
+		batches, _, err := l.Read(ctx)
 		for _, b := range batches {
 			if err := apply(b); err != nil {
 				return err

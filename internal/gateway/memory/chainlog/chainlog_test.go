@@ -35,6 +35,13 @@ func openLog(t *testing.T, c *client.Client) *Log {
 	return l
 }
 
+func writes(content []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}
+}
+
 func ignore([]byte) error { return nil }
 
 // leads opens the log and leads it.
@@ -51,7 +58,7 @@ func leads(t *testing.T, c *client.Client, term uint64) *Log {
 func readAll(t *testing.T, l *Log) (all []string) {
 	t.Helper()
 	for {
-		batches, err := l.Read(t.Context())
+		batches, _, err := l.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +174,7 @@ func TestSnapshots(t *testing.T) {
 		batch := fmt.Appendf(nil, "%d ", i)
 		err := a.Append(t.Context(), batch)
 		if errors.Is(err, ErrFull) {
-			if err := a.Save(t.Context(), 2, a.Next()-1, 2, content); err != nil {
+			if err := a.Save(t.Context(), 2, a.Next()-1, 2, writes(content)); err != nil {
 				t.Fatal(err)
 			}
 			err = a.Append(t.Context(), batch)
@@ -177,16 +184,16 @@ func TestSnapshots(t *testing.T) {
 		}
 		content = append(content, batch...)
 	}
-	if _, err := slow.Read(t.Context()); !errors.Is(err, ErrBehind) {
+	if _, _, err := slow.Read(t.Context()); !errors.Is(err, ErrBehind) {
 		t.Fatalf("the slow reader: %v", err)
 	}
-	r, err := slow.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
+	var got []byte
+	loaded, err := slow.Load(t.Context(), func(r io.Reader) (err error) {
+		got, err = io.ReadAll(r)
+		return err
+	})
+	if !loaded || err != nil {
+		t.Fatal(loaded, err)
 	}
 	for _, b := range readAll(t, slow) {
 		got = append(got, b...)
@@ -197,7 +204,7 @@ func TestSnapshots(t *testing.T) {
 	if err := slow.Lead(t.Context(), 3, ignore); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Save(t.Context(), 2, a.Next()-1, 2, []byte("late")); !errors.Is(err, ErrDeposed) {
+	if err := a.Save(t.Context(), 2, a.Next()-1, 2, writes([]byte("late"))); !errors.Is(err, ErrDeposed) {
 		t.Errorf("the earlier writer's snapshot: %v", err)
 	}
 }
@@ -214,7 +221,7 @@ func TestLost(t *testing.T) {
 	if _, err := Open(t.Context(), c, name); !errors.Is(err, ErrLost) {
 		t.Errorf("a reader that begins: %v", err)
 	}
-	if _, err := reader.Read(t.Context()); !errors.Is(err, ErrLost) {
+	if _, _, err := reader.Read(t.Context()); !errors.Is(err, ErrLost) {
 		t.Errorf("the reader: %v", err)
 	}
 	if err := a.Append(t.Context(), []byte("x")); !errors.Is(err, ErrLost) {
@@ -240,5 +247,63 @@ func TestBounds(t *testing.T) {
 	cancel()
 	if err := l.Append(ctx, []byte("x")); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of its context: %v", err)
+	}
+}
+
+// TestMadeOnlyIfThereIsNone: a keyspace is not made anew if any object of one is left, and if the making of one was
+// interrupted, the next writer completes it.
+func TestMadeOnlyIfThereIsNone(t *testing.T) {
+	c := newLog(t, 64)
+	a := leads(t, c, 2)
+	if err := a.Append(t.Context(), []byte("acknowledged")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(t.Context(), c, name, 3, 64, 1); !errors.Is(err, ErrDeposed) {
+		t.Errorf("made although it exists: %v", err)
+	}
+	if _, err := c.Delete(t.Context(), a.metaKey()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(t.Context(), c, name, 3, 64, 1); !errors.Is(err, ErrLost) {
+		t.Errorf("made anew after its description was lost: %v", err)
+	}
+	if err := a.Append(t.Context(), []byte("x")); err != nil {
+		t.Errorf("an object was overwritten: %v", err)
+	}
+}
+
+// TestInterruptedCreation: a writer is gone, or is late only, after it has made some objects of a keyspace. The next one
+// makes the keyspace, and the earlier one does not complete its own any more.
+func TestInterruptedCreation(t *testing.T) {
+	c := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
+	for name, most := range map[string]int{"none": 0, "some": 10, "all": 64} {
+		l := &Log{chain: c, prefix: prefixOf(name), meta: meta{Format: formatMeta, ID: 7, Entries: 64, ValueBytes: 100}}
+		version, err := l.begin(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.meta.Entries = most
+		if err := l.clear(t.Context(), 2); most > 0 && err != nil {
+			t.Fatal(err)
+		}
+		l.meta.Entries = 64
+		if _, err := Open(t.Context(), c, name); !errors.Is(err, ErrNone) {
+			t.Errorf("%s: a keyspace that is not complete: %v", name, err)
+		}
+		if _, err := Create(t.Context(), c, name, 1, 64, 1); !errors.Is(err, ErrDeposed) {
+			t.Errorf("%s: a writer before: %v", name, err)
+		}
+		if next, err := Create(t.Context(), c, name, 3, 64, 1); err != nil || next.meta.ID == l.meta.ID {
+			t.Fatalf("%s: the next writer: %v", name, err)
+		}
+		if err := l.clear(t.Context(), 2); !errors.Is(err, ErrDeposed) {
+			t.Errorf("%s: the earlier writer overwrote an object: %v", name, err)
+		}
+		if _, err := l.describe(t.Context(), 2, 0, version); !errors.Is(err, ErrDeposed) {
+			t.Errorf("%s: the earlier writer completed its keyspace: %v", name, err)
+		}
+		if l, err := Open(t.Context(), c, name); err != nil || l.Lead(t.Context(), 3, ignore) != nil {
+			t.Errorf("%s: the keyspace cannot be led: %v", name, err)
+		}
 	}
 }

@@ -17,8 +17,9 @@ type record struct {
 
 // Flags of records.
 const (
-	flagPacked = 1 << iota // the batch is compressed
-	flagFence              // the first entry of a term: pieces of an incomplete batch before it do not count
+	flagPacked     = 1 << iota // the batch is compressed
+	flagFence                  // the first entry of a term: pieces of an incomplete batch before it do not count
+	flagUnfinished             // of the description: the keyspace is being made
 )
 
 const (

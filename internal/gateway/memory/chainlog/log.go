@@ -2,8 +2,6 @@ package chainlog
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/client"
-	"github.com/netcraq/netcraq/wire"
 )
 
 // Errors to compare with errors.Is.
@@ -37,7 +34,7 @@ const DefaultEntries = 8192
 // minEntries is the length of the shortest ring.
 const minEntries = 4
 
-// meta describes a keyspace. It is written once, as JSON.
+// meta describes a keyspace, as JSON. It is the first object of a keyspace that is written, and again when all others are.
 type meta struct {
 	Format     int    `json:"format"`
 	ID         uint64 `json:"id"`
@@ -73,7 +70,7 @@ func prefixOf(name string) string { return "memory/" + name + "/" }
 // Open opens a keyspace to read it from its beginning or from its snapshot. The error is ErrNone if there is none.
 func Open(ctx context.Context, chain *client.Client, name string) (*Log, error) {
 	l := &Log{chain: chain, prefix: prefixOf(name), next: 1}
-	r, err := chain.Get(ctx, l.prefix+"meta")
+	r, err := chain.Get(ctx, l.metaKey())
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, ErrNone
 	}
@@ -81,12 +78,15 @@ func Open(ctx context.Context, chain *client.Client, name string) (*Log, error) 
 		return nil, err
 	}
 	found, err := decode(r.Value)
+	if err == nil && found.flags&flagUnfinished != 0 {
+		return nil, ErrNone
+	}
 	if err == nil {
 		err = json.Unmarshal(found.payload, &l.meta)
 	}
 	if err != nil || l.meta.Format != formatMeta || l.meta.Entries < minEntries || l.meta.ValueBytes <= headerBytes {
-		return nil, fmt.Errorf("the key %smeta holds something other than a keyspace of this version: "+
-			"name another keyspace, or end all gateways of it and delete the key", l.prefix)
+		return nil, fmt.Errorf("the key %s holds something other than a keyspace of this version: "+
+			"name another keyspace, or end all gateways of it and delete the key", l.metaKey())
 	}
 	l.versions = make([]uint64, l.meta.Entries)
 	return l, l.survey(ctx)
@@ -130,75 +130,11 @@ func (l *Log) SnapshotDue(applied uint64) bool {
 // payloadBytes is the room for a batch in one entry.
 func (l *Log) payloadBytes() int { return l.meta.ValueBytes - headerBytes }
 
+func (l *Log) metaKey() string { return l.prefix + "meta" }
+
 func (l *Log) slot(index uint64) int { return int(index % uint64(l.meta.Entries)) }
 
 func (l *Log) entryKey(slot int) string { return fmt.Sprintf("%slog/%d", l.prefix, slot) }
-
-// Create makes a keyspace. Only the holder of the keyspace's lock may call it; term is the lock's token. entries is the
-// length of the ring, and revision that of the keyspace before its first entry.
-func Create(ctx context.Context, chain *client.Client, name string, term uint64, entries int, revision int64) (*Log,
-	error) {
-	if entries < minEntries {
-		return nil, fmt.Errorf("a log has at least %d entries, not %d", minEntries, entries)
-	}
-	var id [8]byte
-	rand.Read(id[:])
-	l := &Log{
-		chain: chain, prefix: prefixOf(name),
-		meta: meta{Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries, Revision: revision},
-	}
-	if err := l.probeLength(ctx); err != nil {
-		return nil, err
-	}
-	if err := l.clear(ctx, term); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(l.meta)
-	if err != nil {
-		return nil, err
-	}
-	own := record{keyspace: l.meta.ID, term: term, payload: text}
-	if err := l.replace(ctx, []string{l.prefix + "meta"}, [][]byte{own.encode()}, term); err != nil {
-		return nil, err
-	}
-	return Open(ctx, chain, name)
-}
-
-// probeLength finds the longest value that the chain's nodes have cells for.
-func (l *Log) probeLength(ctx context.Context) error {
-	const least = 8 * headerBytes
-	for n := wire.MaxValueBytes; n >= least; n -= 8 {
-		_, err := l.chain.Put(ctx, l.prefix+"probe", make([]byte, n))
-		if errors.Is(err, client.ErrTooLarge) {
-			continue
-		}
-		l.meta.ValueBytes = n
-		return err
-	}
-	return fmt.Errorf("the chain's cells are too short: a log needs values of %d bytes", least)
-}
-
-// clear writes every object of the ring, so that they have their room in the chain, and a missing one means that the
-// chain has lost its state.
-func (l *Log) clear(ctx context.Context, term uint64) error {
-	none, err := json.Marshal(Snapshot{})
-	if err != nil {
-		return err
-	}
-	empty := record{keyspace: l.meta.ID, term: term}
-	pointer := record{keyspace: l.meta.ID, term: term, payload: none}
-	keys, values := []string{l.pointerKey()}, [][]byte{pointer.encode()}
-	for i := range l.meta.Entries {
-		keys, values = append(keys, l.entryKey(i)), append(values, empty.encode())
-	}
-	for begin := 0; begin < len(keys); begin += readAhead {
-		end := min(begin+readAhead, len(keys))
-		if err := l.replace(ctx, keys[begin:end], values[begin:end], term); err != nil {
-			return fmt.Errorf("the %d objects of the log: %w", len(keys), err)
-		}
-	}
-	return nil
-}
 
 // retryPause is the pause before an operation that the chain did not answer is tried again.
 const retryPause = 5 * time.Millisecond

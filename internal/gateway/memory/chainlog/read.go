@@ -11,29 +11,38 @@ import (
 // readAhead is how many entries are read at once while there are more.
 const readAhead = 128
 
-// ManyBatches is the number of batches after which Read returns before the log's end.
-const ManyBatches = readAhead
+// manyBatches is the number of batches after which Read returns before the log's end.
+const manyBatches = readAhead
 
-// Read returns the complete batches that follow, in order, up to the log's end or [ManyBatches] of them. The error is
-// ErrBehind if the reader was too slow.
-func (l *Log) Read(ctx context.Context) ([][]byte, error) {
-	var batches [][]byte
+// readBytes bounds the batches that Read returns, unless those of one run are longer.
+const readBytes = 4 << 20
+
+// Read returns the complete batches that follow, in order, up to the log's end or [manyBatches] of them. more: it ended
+// before the log's end. The error is ErrBehind if the reader was too slow.
+func (l *Log) Read(ctx context.Context) (batches [][]byte, more bool, err error) {
+	bytes := 0
 	for n, ahead := 1, 1; ; {
 		found, err := l.readRun(ctx, n)
 		if err != nil {
-			return batches, err
+			return batches, false, err
 		}
 		for i := range found {
+			if bytes >= readBytes {
+				return batches, true, nil // the others are read again
+			}
 			batch, complete, err := l.accept(&found[i])
 			if err != nil {
-				return batches, err
+				return batches, false, err
 			}
 			if complete {
-				batches = append(batches, batch)
+				batches, bytes = append(batches, batch), bytes+len(batch)
 			}
 		}
-		if len(found) < n || len(batches) >= ManyBatches {
-			return batches, nil // the log's end, at that moment
+		if len(found) < n {
+			return batches, false, nil // the log's end, at that moment
+		}
+		if len(batches) >= manyBatches {
+			return batches, true, nil
 		}
 		// The rest of this batch and the first piece of the next one, or more if the log has many.
 		n = min(max(int(found[n-1].left)+1, ahead), readAhead)

@@ -1,13 +1,13 @@
 package chainlog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/netcraq/netcraq/client"
 )
@@ -48,87 +48,154 @@ func (l *Log) look(ctx context.Context) (s Snapshot, term, version uint64, err e
 	return s, r.term, o.Version, nil
 }
 
-// Load returns the newest snapshot and continues the log behind it. It returns nil if the newest snapshot is not ahead
-// of the log's next entry.
-func (l *Log) Load(ctx context.Context) (io.Reader, error) {
+// Load has the newest snapshot read and continues the log behind it. loaded: the newest snapshot was ahead of the log's next
+// entry. restore may be called again, if the snapshot was replaced while it was read.
+func (l *Log) Load(ctx context.Context, restore func(io.Reader) error) (loaded bool, err error) {
 	for {
 		s, _, _, err := l.look(ctx)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if s.Index < l.next {
-			return nil, nil
+			return false, nil
 		}
-		content, err := l.pieces(ctx, &s)
-		if errors.Is(err, errTorn) {
+		r := &pieceReader{ctx: ctx, log: l, snapshot: &s}
+		err = restore(r)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r) // compares the checksum
+		}
+		switch {
+		case r.err == nil && err != nil:
+			return false, err
+		case errors.Is(r.err, errTorn):
 			newer, _, _, err := l.look(ctx)
 			if err == nil && newer == s {
 				err = fmt.Errorf("%w (the snapshot at entry %d is damaged)", ErrLost, s.Index)
 			}
 			if err != nil {
-				return nil, err
+				return false, err
 			}
 			continue
-		}
-		if err != nil {
-			return nil, err
+		case !errors.Is(r.err, io.EOF):
+			return false, r.err
 		}
 		l.next, l.lastTerm, l.partial = s.Index+1, s.LastTerm, nil
-		return bytes.NewReader(content), nil
+		return true, nil
 	}
 }
 
-// pieces reads the objects of a snapshot.
-func (l *Log) pieces(ctx context.Context, s *Snapshot) ([]byte, error) {
-	var content []byte
-	for begin := 0; begin < s.Pieces; begin += readAhead {
-		keys := make([]string, min(readAhead, s.Pieces-begin))
-		for i := range keys {
-			keys[i] = l.pieceKey(s.Bank, begin+i)
-		}
-		for _, o := range l.chain.GetMany(ctx, keys) {
-			if errors.Is(o.Err, client.ErrNotFound) {
-				return nil, errTorn
-			}
-			if o.Err != nil {
-				return nil, o.Err
-			}
-			r, err := decode(o.Value)
-			if err != nil || r.keyspace != l.meta.ID || r.index != s.Index {
-				return nil, errTorn
-			}
-			content = append(content, r.payload...)
-		}
-	}
-	if crc32.ChecksumIEEE(content) != s.Checksum {
-		return nil, errTorn
-	}
-	return content, nil
+// pieceReader reads a snapshot from its objects.
+type pieceReader struct {
+	ctx      context.Context
+	log      *Log
+	snapshot *Snapshot
+	next     int    // the next object
+	content  []byte // read, and not taken yet
+	checksum uint32
+	err      error
 }
 
-// Save stores a snapshot of everything up to and including an entry, whose term is lastTerm. It may be called beside
-// Append, once at a time.
-func (l *Log) Save(ctx context.Context, term, index, lastTerm uint64, content []byte) error {
+// Read implements [io.Reader].
+func (r *pieceReader) Read(b []byte) (int, error) {
+	for len(r.content) == 0 && r.err == nil {
+		r.err = r.fetch()
+	}
+	if len(r.content) == 0 {
+		return 0, r.err
+	}
+	n := copy(b, r.content)
+	r.content = r.content[n:]
+	return n, nil
+}
+
+// fetch reads the next objects.
+func (r *pieceReader) fetch() error {
+	n := min(readAhead, r.snapshot.Pieces-r.next)
+	if n == 0 {
+		if r.checksum != r.snapshot.Checksum {
+			return errTorn
+		}
+		return io.EOF
+	}
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = r.log.pieceKey(r.snapshot.Bank, r.next+i)
+	}
+	for _, o := range r.log.chain.GetMany(r.ctx, keys) {
+		if errors.Is(o.Err, client.ErrNotFound) {
+			return errTorn
+		}
+		if o.Err != nil {
+			return o.Err
+		}
+		piece, err := decode(o.Value)
+		if err != nil || piece.keyspace != r.log.meta.ID || piece.index != r.snapshot.Index {
+			return errTorn
+		}
+		r.content = append(r.content, piece.payload...)
+	}
+	r.checksum = crc32.Update(r.checksum, crc32.IEEETable, r.content)
+	r.next += n
+	return nil
+}
+
+// Save stores a snapshot of everything up to and including an entry, whose term is lastTerm. write writes its content.
+// Save may be called beside Append, once at a time.
+func (l *Log) Save(ctx context.Context, term, index, lastTerm uint64, write func(io.Writer) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	room := l.payloadBytes()
-	s := Snapshot{
+	w := &pieceWriter{ctx: ctx, log: l, term: term, snapshot: Snapshot{
 		Index: index, LastTerm: lastTerm, Bank: (l.pointer.Bank + 1) % banks,
-		Pieces: (len(content) + room - 1) / room, Checksum: crc32.ChecksumIEEE(content),
+	}}
+	if err := write(w); err != nil {
+		return err
 	}
-	for begin := 0; begin < s.Pieces; begin += readAhead {
-		var keys []string
-		var values [][]byte
-		for i := begin; i < min(begin+readAhead, s.Pieces); i++ {
-			piece := content[i*room : min((i+1)*room, len(content))]
-			r := record{keyspace: l.meta.ID, term: term, index: index, payload: piece}
-			keys, values = append(keys, l.pieceKey(s.Bank, i)), append(values, r.encode())
-		}
-		if err := l.replace(ctx, keys, values, term); err != nil {
-			return fmt.Errorf("a snapshot of %d objects: %w", s.Pieces, err)
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return l.publish(ctx, w.snapshot, term)
+}
+
+// pieceWriter writes a snapshot to its objects, as many at once as a reader reads.
+type pieceWriter struct {
+	ctx      context.Context
+	log      *Log
+	term     uint64
+	snapshot Snapshot
+	content  []byte // not stored yet
+}
+
+// Write implements [io.Writer].
+func (w *pieceWriter) Write(b []byte) (n int, err error) {
+	most := readAhead * w.log.payloadBytes()
+	for len(b) > 0 {
+		some := b[:min(len(b), most-len(w.content))]
+		w.content = append(w.content, some...)
+		if n, b = n+len(some), b[len(some):]; len(w.content) == most {
+			if err := w.flush(); err != nil {
+				return n, err
+			}
 		}
 	}
-	return l.publish(ctx, s, term)
+	return n, nil
+}
+
+// flush stores what was written.
+func (w *pieceWriter) flush() error {
+	var keys []string
+	var values [][]byte
+	s := &w.snapshot
+	s.Checksum = crc32.Update(s.Checksum, crc32.IEEETable, w.content)
+	for piece := range slices.Chunk(w.content, w.log.payloadBytes()) {
+		r := record{keyspace: w.log.meta.ID, term: w.term, index: s.Index, payload: piece}
+		keys, values = append(keys, w.log.pieceKey(s.Bank, s.Pieces)), append(values, r.encode())
+		s.Pieces++
+	}
+	w.content = w.content[:0]
+	if err := w.log.replace(w.ctx, keys, values, w.term); err != nil {
+		return fmt.Errorf("object %d of a snapshot: %w", s.Pieces, err)
+	}
+	return nil
 }
 
 // publish makes a snapshot the newest one. The caller holds l.mu.

@@ -2,20 +2,28 @@ package keyspace
 
 import (
 	"context"
+	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/pkg/v3/traceutil"
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"go.etcd.io/etcd/server/v3/lease"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/protobuf/proto"
 )
 
-var nothing = zap.NewNop()
+// quiet is the logger of etcd's packages. They end the process with it after an error that they do not expect; here they
+// panic, and Apply recovers.
+var quiet = zap.NewNop().WithOptions(zap.WithFatalHook(zapcore.WriteThenPanic))
 
-// Apply executes a command and returns its response. An error is the command's own: the keyspace is unchanged, in every
-// gateway.
-func (k *Keyspace) Apply(c *Command) (Answer, error) {
+// errUnknown is the answer to a command of another version, which no gateway proposes.
+var errUnknown = errors.New("the keyspace does not know this command")
+
+// Apply executes a command and returns its response. An error other than [ErrBroken] is the command's own: the keyspace is
+// unchanged, in every gateway.
+func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
+	defer k.recovered(&err)
 	if c.request == nil {
 		if revision := k.replace(&c.replacement); revision != 0 {
 			return Answer{replaced: revision}, nil
@@ -34,17 +42,19 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 	ctx := context.Background()
 	switch {
 	case r.Txn != nil:
-		answer, _, err := txn.Txn(ctx, nothing, r.Txn, true, k.store, k.leases, false)
+		if err := k.executable(r.Txn); err != nil {
+			return nil, err
+		}
+		answer, _, err := txn.Txn(ctx, quiet, r.Txn, true, k.store, k.leases, false)
 		return answer, err
 	case r.Put != nil:
-		answer, _, err := txn.Put(ctx, nothing, k.leases, k.store, r.Put)
+		answer, _, err := txn.Put(ctx, quiet, k.leases, k.store, r.Put)
 		return answer, err
 	case r.DeleteRange != nil:
-		answer, _, err := txn.DeleteRange(ctx, nothing, k.store, r.DeleteRange)
+		answer, _, err := txn.DeleteRange(ctx, quiet, k.store, r.DeleteRange)
 		return answer, err
 	case r.Compaction != nil:
-		_, err := k.store.Compact(traceutil.TODO(), r.Compaction.Revision)
-		return &pb.CompactionResponse{Header: k.header()}, err
+		return k.compact(r.Compaction.Revision)
 	case r.LeaseGrant != nil:
 		l, err := k.leases.Grant(lease.LeaseID(r.LeaseGrant.ID), r.LeaseGrant.TTL)
 		if err != nil {
@@ -55,8 +65,22 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 		err := k.leases.Revoke(lease.LeaseID(r.LeaseRevoke.ID))
 		return &pb.LeaseRevokeResponse{Header: k.header()}, err
 	}
-	return nil, nil // a command of a later version that this one never proposes
+	return nil, errUnknown
 }
+
+// compact forgets history. It waits for the compaction before, so that history does not grow faster than it is removed.
+func (k *Keyspace) compact(revision int64) (*pb.CompactionResponse, error) {
+	<-k.Settled()
+	done, err := k.store.Compact(traceutil.TODO(), revision)
+	if err != nil {
+		return nil, err
+	}
+	k.settled.Store(&done)
+	return &pb.CompactionResponse{Header: k.header()}, nil
+}
+
+// Settled returns a channel that is closed when the history that the last compaction forgot is removed from memory.
+func (k *Keyspace) Settled() <-chan struct{} { return *k.settled.Load() }
 
 func (k *Keyspace) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: k.store.Rev()} }
 

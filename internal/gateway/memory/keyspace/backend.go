@@ -134,10 +134,21 @@ func (r lockedRead) UnsafeForEach(bucket backend.Bucket, visit func(k, v []byte)
 // heapTx is the writer.
 type heapTx struct {
 	sync.Mutex
-	heap *heap
+	heap     *heap
+	applying atomic.Bool // the goroutine that applies commands has the lock
 }
 
-func (t *heapTx) LockInsideApply()                         { t.Lock() }
+func (t *heapTx) LockInsideApply() {
+	t.Lock()
+	t.applying.Store(true)
+}
+
+// Unlock implements [backend.BatchTx].
+func (t *heapTx) Unlock() {
+	t.applying.Store(false)
+	t.Mutex.Unlock()
+}
+
 func (t *heapTx) LockOutsideApply()                        { t.Lock() }
 func (t *heapTx) Commit()                                  {}
 func (t *heapTx) CommitAndStop()                           {}

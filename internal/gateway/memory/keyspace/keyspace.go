@@ -3,18 +3,22 @@ package keyspace
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/lease"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
-	"go.uber.org/zap"
 )
 
 // minLeaseTTL is the shortest time to live of a lease, in seconds: etcd's, with its default timeouts. All gateways of a
 // keyspace must have the same one.
 const minLeaseTTL = 2
+
+// compactionPause is the pause of a compaction after a thousand entries, in which commands are applied.
+const compactionPause = time.Millisecond
 
 // Keyspace is a keyspace at one revision after another. Apply calls must not run at once; reads may run beside them.
 type Keyspace struct {
@@ -23,6 +27,8 @@ type Keyspace struct {
 	leases lease.Lessor
 	gone   chan struct{}
 	users  sync.RWMutex // users read-lock it
+	// settled is closed when the last compaction is complete.
+	settled atomic.Pointer[<-chan struct{}]
 	// revisions of objects, as far as known: those at which they were replaced last. Apply calls use it.
 	revisions map[string]*int64
 }
@@ -43,8 +49,12 @@ func New(revision int64) (*Keyspace, error) {
 }
 
 // open makes a keyspace from the contents that fill writes.
-func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {
-	k := &Keyspace{heap: newHeap(), gone: make(chan struct{}), revisions: make(map[string]*int64)}
+func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) { return openHeap(newHeap(), fill) }
+
+func openHeap(contents *heap, fill func(tx backend.BatchTx) error) (*Keyspace, error) {
+	k := &Keyspace{heap: contents, gone: make(chan struct{}), revisions: make(map[string]*int64)}
+	var settled <-chan struct{} = done()
+	k.settled.Store(&settled)
 	tx := k.heap.BatchTx()
 	tx.LockOutsideApply()
 	err := fill(tx)
@@ -52,10 +62,15 @@ func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	lg := zap.NewNop()
-	k.leases = lease.NewLessor(lg, k.heap, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
-	k.store = mvcc.New(lg, k.heap, k.leases, mvcc.StoreConfig{})
+	k.leases = lease.NewLessor(quiet, k.heap, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
+	k.store = mvcc.New(quiet, k.heap, k.leases, mvcc.StoreConfig{CompactionSleepInterval: compactionPause})
 	return k, nil
+}
+
+func done() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
 
 // Store is the multi-version store, to read and to watch.

@@ -59,11 +59,11 @@ func TestSnapshotContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, err := s.Encode()
-		if err != nil {
+		var encoded bytes.Buffer
+		if err := s.Write(&encoded); err != nil {
 			t.Fatal(err)
 		}
-		restored, err := Restore(bytes.NewReader(encoded))
+		restored, err := Restore(&encoded)
 		if err != nil {
 			t.Fatal(err)
 		}

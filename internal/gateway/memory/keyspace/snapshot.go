@@ -2,9 +2,9 @@ package keyspace
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -22,69 +23,64 @@ import (
 type Snapshot struct {
 	revision int64
 	leases   []*leasepb.Lease
-	keys     []*mvccpb.KeyValue
+	keys     [][]byte // encoded, in the order of their revisions
 }
 
-// Snapshot returns the present keys and leases. It must not run beside Apply.
+// Snapshot returns the present keys and leases. It must not run beside Apply. The keys are not copied.
 func (k *Keyspace) Snapshot() (*Snapshot, error) {
-	all, err := k.all()
+	keys, err := k.heap.present()
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{revision: all.Rev, keys: all.KVs}
+	s := &Snapshot{revision: k.Revision(), keys: keys}
 	for _, l := range k.leases.Leases() {
 		s.leases = append(s.leases, &leasepb.Lease{ID: int64(l.ID), TTL: l.TTL()})
 	}
 	return s, nil
 }
 
-// Encode compresses a snapshot. [Restore] reads it.
-func (s *Snapshot) Encode() ([]byte, error) {
-	var out bytes.Buffer
-	w, err := zstd.NewWriter(&out, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+// Write compresses a snapshot. [Restore] reads it.
+func (s *Snapshot) Write(out io.Writer) error {
+	w, err := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b := binary.AppendUvarint(nil, uint64(s.revision))
 	b = binary.AppendUvarint(b, uint64(len(s.leases)))
 	b = binary.AppendUvarint(b, uint64(len(s.keys)))
-	if _, err := w.Write(b); err != nil {
-		return nil, err
-	}
-	put := func(m proto.Message) error {
-		b = binary.AppendUvarint(b[:0], uint64(proto.Size(m)))
-		if b, err = (proto.MarshalOptions{}).MarshalAppend(b, m); err != nil {
+	for _, l := range s.leases {
+		b = binary.AppendUvarint(b, uint64(proto.Size(l)))
+		if b, err = (proto.MarshalOptions{}).MarshalAppend(b, l); err != nil {
 			return err
 		}
-		_, err = w.Write(b)
+	}
+	if _, err := w.Write(b); err != nil {
 		return err
 	}
-	for _, l := range s.leases {
-		if err := put(l); err != nil {
-			return nil, err
-		}
-	}
 	for _, kv := range s.keys {
-		if err := put(kv); err != nil {
-			return nil, err
+		if _, err := w.Write(binary.AppendUvarint(b[:0], uint64(len(kv)))); err != nil {
+			return err
+		}
+		if _, err := w.Write(kv); err != nil {
+			return err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return w.Close()
 }
+
+// ErrSnapshot: the snapshot has another format.
+var ErrSnapshot = errors.New("the snapshot cannot be read")
 
 // Restore makes a keyspace from an encoded snapshot. Its history begins at the snapshot's revision.
 func Restore(encoded io.Reader) (*Keyspace, error) {
 	r, err := zstd.NewReader(encoded, zstd.WithDecoderConcurrency(1))
 	if err != nil {
-		return nil, fmt.Errorf("the snapshot cannot be read: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	defer r.Close()
 	s, err := decode(bufio.NewReader(r))
 	if err != nil {
-		return nil, fmt.Errorf("the snapshot cannot be read: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	return open(s.fill)
 }
@@ -101,31 +97,33 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 		}
 		numbers[i] = n
 	}
-	get := func(m proto.Message) error {
+	get := func() ([]byte, error) {
 		n, err := binary.ReadUvarint(r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n > maxMessageBytes {
-			return fmt.Errorf("a message of %d bytes", n)
+			return nil, fmt.Errorf("a message of %d bytes", n)
 		}
 		b := make([]byte, n)
-		if _, err := io.ReadFull(r, b); err != nil {
-			return err
-		}
-		return proto.Unmarshal(b, m)
+		_, err = io.ReadFull(r, b)
+		return b, err
 	}
 	s := &Snapshot{revision: int64(numbers[0])}
 	for range numbers[1] {
+		b, err := get()
 		l := new(leasepb.Lease)
-		if err := get(l); err != nil {
+		if err == nil {
+			err = proto.Unmarshal(b, l)
+		}
+		if err != nil {
 			return nil, err
 		}
 		s.leases = append(s.leases, l)
 	}
 	for range numbers[2] {
-		kv := new(mvccpb.KeyValue)
-		if err := get(kv); err != nil {
+		kv, err := get()
+		if err != nil {
 			return nil, err
 		}
 		s.keys = append(s.keys, kv)
@@ -133,21 +131,29 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 	return s, nil
 }
 
-// fill writes a snapshot into a file as if it had been compacted at its revision.
+// fill writes a snapshot into a heap as if it had been compacted at its revision. The heap keeps the encoded keys.
 func (s *Snapshot) fill(tx backend.BatchTx) error {
-	slices.SortStableFunc(s.keys, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.ModRevision, b.ModRevision) })
-	var at mvcc.Revision
-	for _, kv := range s.keys {
-		if kv.ModRevision == at.Main {
-			at.Sub++ // several keys of one transaction
-		} else {
-			at = mvcc.Revision{Main: kv.ModRevision}
-		}
-		value, err := proto.Marshal(kv)
+	type revised struct {
+		at int64
+		kv []byte
+	}
+	all := make([]revised, len(s.keys))
+	for i, kv := range s.keys {
+		_, at, err := keyAndRevision(kv)
 		if err != nil {
 			return err
 		}
-		tx.UnsafeSeqPut(schema.Key, mvcc.RevToBytes(at, mvcc.NewRevBytes()), value)
+		all[i] = revised{at, kv}
+	}
+	slices.SortStableFunc(all, func(a, b revised) int { return cmp.Compare(a.at, b.at) })
+	var at mvcc.Revision
+	for _, r := range all {
+		if r.at == at.Main {
+			at.Sub++ // several keys of one transaction
+		} else {
+			at = mvcc.Revision{Main: r.at}
+		}
+		tx.UnsafeSeqPut(schema.Key, mvcc.RevToBytes(at, mvcc.NewRevBytes()), r.kv)
 	}
 	for _, l := range s.leases {
 		schema.MustUnsafePutLease(tx, l)
@@ -155,4 +161,65 @@ func (s *Snapshot) fill(tx backend.BatchTx) error {
 	mvcc.UnsafeSetScheduledCompact(tx, s.revision)
 	mvcc.UnsafeSetFinishedCompact(tx, s.revision)
 	return nil
+}
+
+var errKey = errors.New("a key has another format")
+
+var (
+	fieldKey      = fieldOf(&mvccpb.KeyValue{}, "key")
+	fieldRevision = fieldOf(&mvccpb.KeyValue{}, "mod_revision")
+)
+
+// keyAndRevision returns the key of an encoded object, and the revision of its last change.
+func keyAndRevision(kv []byte) (key []byte, revision int64, err error) {
+	for len(kv) > 0 {
+		number, kind, n := protowire.ConsumeTag(kv)
+		if n < 0 {
+			return nil, 0, errKey
+		}
+		length := protowire.ConsumeFieldValue(number, kind, kv[n:])
+		if length < 0 {
+			return nil, 0, errKey
+		}
+		switch {
+		case number == fieldKey && kind == protowire.BytesType:
+			key, _ = protowire.ConsumeBytes(kv[n:])
+		case number == fieldRevision && kind == protowire.VarintType:
+			v, _ := protowire.ConsumeVarint(kv[n:])
+			revision = int64(v)
+		}
+		kv = kv[n+length:]
+	}
+	if len(key) == 0 {
+		return nil, 0, errKey
+	}
+	return key, revision, nil
+}
+
+// present returns the encoded objects that exist, in the order of their revisions.
+func (h *heap) present() ([][]byte, error) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	seen := make(map[string]struct{})
+	var newest [][]byte
+	for _, q := range slices.Backward(h.revisions.parts) {
+		for i, kv := range slices.Backward(q.values) {
+			if kv == nil { // removed
+				continue
+			}
+			key, _, err := keyAndRevision(kv)
+			if err != nil {
+				return nil, err
+			}
+			if _, ok := seen[string(key)]; ok {
+				continue
+			}
+			seen[string(key)] = struct{}{}
+			if !mvcc.IsTombstone(q.keys[i]) {
+				newest = append(newest, kv)
+			}
+		}
+	}
+	slices.Reverse(newest)
+	return newest, nil
 }
