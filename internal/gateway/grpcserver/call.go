@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Call is one call. The [grpc.ServerStream] of handlers is a call too.
@@ -25,6 +27,8 @@ type Call struct {
 	whole   []byte // what was received before the handler began and needs no credit
 	passed  bool
 	room    room
+	counted bool      // among those that are limited by maxRunning
+	arrived time.Time // of a call that waited for a handler
 
 	// The connection's mu guards all below.
 	started     bool   // before all was received: a handler has the call, or gets it
@@ -39,6 +43,7 @@ type Call struct {
 	status      *status.Status
 	header      metadata.MD
 	trailers    metadata.MD
+	turn        bool       // it is one of the connection's maxAnswers
 	queued      bool       // among those that wait for the connection's window
 	over        bool       // all was sent, or the call was reset
 	changed     *sync.Cond // of a call with a handler
@@ -53,13 +58,13 @@ func (s *Call) Answer(message []byte) {
 	defer c.mu.Unlock()
 	if !s.over {
 		s.head()
-		if n := prefixBytes + len(message); n <= s.window && n <= c.window && n <= c.maxFrame {
+		if n := prefixBytes + len(message); n <= min(s.window, c.window, c.maxFrame) && len(c.out) < maxOutputBytes {
 			s.window, c.window = s.window-n, c.window-n
 			c.out = appendFrame(c.out, http2.FrameData, 0, s.id, n)
 			c.out = append(appendPrefix(c.out, len(message)), message...)
 		} else {
 			s.pending = append(appendPrefix(nil, len(message)), message...)
-			c.held += len(s.pending)
+			c.hold(len(s.pending))
 		}
 		s.trailer = true
 		s.pump()
@@ -98,8 +103,34 @@ func appendPrefix(b []byte, n int) []byte {
 	return append(b, 0, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
-// start has a handler answer the call.
+// start has a handler answer the call, when it is its turn.
 func (s *Call) start() {
+	c := s.conn
+	waits := c.server.o.Waits
+	s.counted = s.unary && (waits == nil || !waits(s.request.method))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charge(len(s.whole))
+	switch {
+	case !s.counted:
+	case c.running >= maxRunning:
+		s.arrived = time.Now()
+		c.later = append(c.later, s)
+		return
+	default:
+		c.running++
+	}
+	go s.handle()
+}
+
+// next starts the next call when a handler has ended. The caller holds mu.
+func (c *conn) next() {
+	if len(c.later) == 0 {
+		c.running--
+		return
+	}
+	s := c.later[0]
+	c.later[0], c.later = nil, c.later[1:]
 	go s.handle()
 }
 
@@ -109,11 +140,16 @@ func (s *Call) handle() {
 	ctx := metadata.NewIncomingContext(c.ctx, s.request.md)
 	var cancel context.CancelFunc
 	if s.request.timeout >= 0 {
-		ctx, cancel = context.WithTimeout(ctx, s.request.timeout)
+		timeout := s.request.timeout
+		if !s.arrived.IsZero() {
+			timeout -= time.Since(s.arrived)
+		}
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
+	wholeBytes := len(s.whole)
 	c.mu.Lock()
 	s.ctx, s.cancel, s.changed = ctx, cancel, sync.NewCond(&c.mu)
 	if s.over { // it was reset before
@@ -129,8 +165,13 @@ func (s *Call) handle() {
 	s.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.charge(-wholeBytes)
 	if !s.over {
 		s.finish(err)
+	}
+	s.answered()
+	if s.counted {
+		c.next()
 	}
 	s.ended()
 	c.work.Signal()
@@ -183,8 +224,9 @@ func (s *Call) abort() {
 	}
 	s.over = true
 	s.drop()
-	s.conn.held -= len(s.pending)
+	s.conn.hold(-len(s.pending))
 	s.pending = nil
+	s.yield()
 	if s.cancel != nil {
 		s.cancel()
 	} else if s.unary && !s.started && !s.received { // no handler ever takes it
@@ -244,12 +286,14 @@ func (s *Call) pump() {
 	if s.over {
 		return
 	}
-	for len(s.pending) > 0 && s.window > 0 && c.window > 0 {
+	before := len(s.pending)
+	for len(s.pending) > 0 && s.window > 0 && c.window > 0 && len(c.out) < maxOutputBytes {
 		n := min(len(s.pending), s.window, c.window, c.maxFrame)
 		c.out = append(appendFrame(c.out, http2.FrameData, 0, s.id, n), s.pending[:n]...)
-		s.pending, s.window, c.window, c.held = s.pending[n:], s.window-n, c.window-n, c.held-n
+		s.pending, s.window, c.window = s.pending[n:], s.window-n, c.window-n
 		c.work.Signal()
 	}
+	c.hold(len(s.pending) - before)
 	if len(s.pending) == 0 {
 		s.pending = nil
 	}
@@ -257,7 +301,7 @@ func (s *Call) pump() {
 	switch {
 	case s.pending == nil && s.trailer:
 		s.last()
-	case s.pending != nil && s.window > 0 && !s.queued: // the connection's window is used up
+	case s.pending != nil && s.window > 0 && !s.queued: // the connection's window is used up, or its output waits to be written
 		s.queued = true
 		if len(c.waiting) >= 2*maxCalls { // half of them at least were reset
 			c.waiting = slices.DeleteFunc(c.waiting, func(s *Call) bool { return s.over })
@@ -278,6 +322,7 @@ func (s *Call) last() {
 		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
 	}
 	s.over = true
+	s.yield()
 	s.drop() // what came while the answer waited for a window
 	delete(c.calls, s.id)
 	if s.cancel != nil {
@@ -348,6 +393,9 @@ func (s *Call) Context() context.Context { return s.ctx }
 // SendMsg sends a message. It waits while much waits for the client's window. The message of a unary call leaves with
 // its status.
 func (s *Call) SendMsg(m any) error {
+	if err := s.takeTurn(func() int { return size(m) }); err != nil {
+		return err
+	}
 	data, err := s.conn.server.o.Codec.Marshal(m)
 	if err != nil {
 		return status.Errorf(codes.Internal, "an answer cannot be encoded: %v", err)
@@ -360,8 +408,8 @@ func (s *Call) SendMsg(m any) error {
 		return s.lost()
 	}
 	s.head()
-	c.held += prefixBytes + data.Len()
-	s.pending = appendPrefix(s.pending, data.Len())
+	c.hold(prefixBytes + data.Len())
+	s.pending = appendPrefix(slices.Grow(s.pending, prefixBytes+data.Len()), data.Len())
 	for _, part := range data {
 		s.pending = append(s.pending, part.ReadOnlyData()...)
 	}
@@ -374,6 +422,17 @@ func (s *Call) SendMsg(m any) error {
 		return s.lost()
 	}
 	return nil
+}
+
+// size returns the size of a message that exists already.
+func size(m any) int {
+	switch m := m.(type) {
+	case interface{ Size() int }:
+		return m.Size()
+	case proto.Message:
+		return proto.Size(m)
+	}
+	return waitingBytes
 }
 
 // pace waits while much waits for the client. The caller holds mu.
@@ -445,6 +504,9 @@ func (s *Call) message(n int) ([]byte, error) {
 	for len(message) < n {
 		part := min(n-len(message), max(firstPart, len(message), len(s.whole)))
 		message = append(message, make([]byte, part)...)
+		if s.room.bytes > 0 {
+			s.charge(part)
+		}
 		if _, err := s.receive(message[len(message)-part:]); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errTorn

@@ -52,6 +52,7 @@ func startServer(t *testing.T, set ...func(*Options)) *tested {
 	s := &tested{address: l.Addr().String(), waiting: make(chan context.Context, 2*maxCalls)}
 	o := Options{
 		Codec: encoding.GetCodecV2(proto.Name), Unary: func(m string) bool { return m != both },
+		Waits: func(m string) bool { return m == waits },
 		Begin: func(c *Call, method string, message []byte) bool {
 			message = bytes.Clone(message)
 			switch method {
@@ -70,15 +71,22 @@ func startServer(t *testing.T, set ...func(*Options)) *tested {
 		f(&o)
 	}
 	s.Server = New(o)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			n, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.ServeConn(n)
+		}
+	})
 	t.Cleanup(func() {
+		l.Close()
+		accepting.Wait()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		s.Stop(ctx)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 	return s
 }

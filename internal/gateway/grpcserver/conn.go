@@ -31,14 +31,19 @@ type conn struct {
 	room        *sync.Cond // output has been written
 	answers     answers
 	calls       map[uint32]*Call
-	large       *semaphore.Weighted
-	headerBytes int    // of the calls that active counts
-	active      int    // calls, those included that were reset and have not ended
-	last        uint32 // the newest call
-	window      int    // bytes that may be sent
-	ours        int    // bytes that the client may send
-	unannounced int    // bytes that it may send beside these, and has not been told of
-	initial     int    // window of new calls
+	large       *semaphore.Weighted // requests: see [largeOfConn]
+	turns       *semaphore.Weighted // answers: see [maxAnswers]
+	account     *account
+	owed        int     // bytes that the account does not know of
+	running     int     // unary calls with a handler
+	later       []*Call // those that wait for one
+	headerBytes int     // of the calls that active counts
+	active      int     // calls, those included that were reset and have not ended
+	last        uint32  // the newest call
+	window      int     // bytes that may be sent
+	ours        int     // bytes that the client may send
+	unannounced int     // bytes that it may send beside these, and has not been told of
+	initial     int     // window of new calls
 	maxFrame    int
 	waiting     []*Call // that could send if the connection's window let them
 	held        int     // bytes of messages that wait for a window
@@ -54,11 +59,17 @@ func newConn(s *Server, n net.Conn) *conn {
 	c := &conn{
 		server: s, net: n, calls: make(map[uint32]*Call),
 		large:  semaphore.NewWeighted(largeOfConn * int64(s.o.MaxMessageBytes)),
+		turns:  semaphore.NewWeighted(maxAnswers),
 		window: firstWindow, ours: firstWindow, initial: firstWindow, maxFrame: firstFrame,
 	}
 	c.work, c.room = sync.NewCond(&c.mu), sync.NewCond(&c.mu)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.in.init()
+	name := ""
+	if n != nil {
+		name = n.RemoteAddr().String()
+	}
+	c.account = s.o.Memory.join(name, c.evict)
 	return c
 }
 
@@ -89,6 +100,36 @@ func (c *conn) run() {
 		c.room.Wait()
 	}
 	c.mu.Unlock()
+	c.account.leave()
+}
+
+// charge counts bytes of requests and answers. The caller holds mu.
+func (c *conn) charge(n int) {
+	if c.owed += n; c.owed >= chargeStep || c.owed <= -chargeStep {
+		c.account.add(c.owed)
+		c.owed = 0
+	}
+}
+
+// hold counts bytes of messages that wait for a window. The caller holds mu.
+func (c *conn) hold(n int) {
+	c.held += n
+	c.charge(n)
+}
+
+// evict ends the connection for want of memory. Its calls end at once, and the client is told if it reads.
+func (c *conn) evict() {
+	c.mu.Lock()
+	c.draining, c.ending = true, true
+	for _, call := range c.calls {
+		call.abort()
+	}
+	clear(c.calls)
+	c.out = appendGoAway(c.out, c.last, http2.ErrCodeEnhanceYourCalm)
+	c.work.Signal()
+	c.room.Broadcast()
+	c.mu.Unlock()
+	_ = c.net.SetDeadline(time.Now().Add(goAwayTimeout)) // an error says that it is closed
 }
 
 // handshake exchanges the prefaces and the first SETTINGS.
@@ -264,13 +305,18 @@ func (c *conn) grant(f *http2.WindowUpdateFrame) error {
 	if c.window += int(f.Increment); c.window > maxWindow {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
-	for len(c.waiting) > 0 && c.window > 0 {
+	c.resume()
+	return nil
+}
+
+// resume lets calls send that waited for the connection's window, or until output was written. The caller holds mu.
+func (c *conn) resume() {
+	for len(c.waiting) > 0 && c.window > 0 && len(c.out) < maxOutputBytes {
 		call := c.waiting[0]
 		c.waiting[0], c.waiting = nil, c.waiting[1:]
 		call.queued = false
 		call.pump()
 	}
-	return nil
 }
 
 // credit lets the client send as many bytes as were taken. The caller holds mu.
@@ -306,6 +352,7 @@ func (c *conn) write() {
 		}
 		c.mu.Lock()
 		c.writing = 0
+		c.resume()
 		c.room.Broadcast()
 		c.mu.Unlock()
 		if err != nil {

@@ -143,7 +143,7 @@ func (p *page) Write(b []byte) (int, error) {
 			return n, p.lost()
 		}
 		part := min(len(b)-n, sendBuffer)
-		c.held += part
+		c.hold(part)
 		p.pending = append(p.pending, b[n:n+part]...)
 		n += part
 		p.pump()

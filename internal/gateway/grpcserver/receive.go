@@ -39,7 +39,7 @@ func (c *conn) headers() error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.last = id
-	full := max(c.active, len(c.calls)) >= maxCalls || c.held > maxHeldBytes || c.headerBytes > maxHeadersBytes
+	full := max(c.active, len(c.calls)) >= maxCalls || c.headerBytes > maxHeadersBytes
 	if c.draining || c.closed || full {
 		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
 		c.work.Signal()

@@ -68,15 +68,8 @@ func TestHalfSentRequests(t *testing.T) {
 	if err := dial(t, s.address).Invoke(within(t), echo, large, &out); err != nil {
 		t.Error(err)
 	}
-	const others = (largeOfServer - largeOfConn) * largeBytes
-	if !s.large.TryAcquire(others) { // the connection has its bound, and no more
-		t.Error("the connection has more room than its bound")
-	}
-	s.large.Release(others)
 	c.Conn.Close()
-	if err := s.large.Acquire(within(t), largeOfServer*largeBytes); err != nil {
-		t.Errorf("the room of a closed connection: %v", err)
-	}
+	s.awaitMemory(t, func(used int) bool { return used == 0 })
 }
 
 // await waits until something holds for a connection.
@@ -170,5 +163,45 @@ func TestDeadlineOfAPage(t *testing.T) {
 	c.answer()
 	if err := <-result; err == nil || !strings.Contains(err.Error(), "i/o timeout") {
 		t.Errorf("reading the body: %v", err)
+	}
+}
+
+// awaitMemory waits until the memory in use is as wanted.
+func (s *tested) awaitMemory(t *testing.T, wanted func(used int) bool) {
+	t.Helper()
+	for ctx := within(t); ; runtime.Gosched() {
+		m := s.o.Memory
+		m.mu.Lock()
+		used := m.used
+		m.mu.Unlock()
+		if wanted(used) {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d bytes are in use", used)
+		}
+	}
+}
+
+// TestAnnouncedRequests: however many connections announce large requests and send their beginnings, a large request of
+// another connection is received: memory is taken as bytes arrive.
+func TestAnnouncedRequests(t *testing.T) {
+	s := startServer(t, smallLimit)
+	const conns = 24
+	for range conns {
+		c := connect(t, s.address)
+		for i := range uint32(largeOfConn) {
+			err := errors.Join(c.open(2*i+1, both, false),
+				c.WriteData(2*i+1, false, append(appendPrefix(nil, largeBytes), make([]byte, smallBytes-prefixBytes)...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.awaitMemory(t, func(used int) bool { return used >= conns*largeOfConn*smallBytes/2 })
+	var out wrapperspb.BytesValue
+	large := wrapperspb.Bytes(make([]byte, largeBytes/2))
+	if err := dial(t, s.address).Invoke(within(t), echo, large, &out); err != nil {
+		t.Error(err)
 	}
 }

@@ -25,6 +25,11 @@ type Options struct {
 	Handle func(method string, s grpc.ServerStream) error
 	// Page answers the requests that are not gRPC calls. nil: they are refused.
 	Page http.Handler
+	// Waits reports whether a unary method may wait for long, such as for a lock. Of all other unary calls of a
+	// connection [maxRunning] are answered at a time. nil: none waits.
+	Waits func(method string) bool
+	// Memory bounds requests and answers of all connections. nil: [DefaultMemory] for this server alone.
+	Memory *Memory
 	// MaxMessageBytes is the largest request. It is also the unit of what requests that have not arrived as a whole may
 	// take: see [largeOfConn].
 	MaxMessageBytes int
@@ -54,16 +59,27 @@ const (
 	smallBytes = 16 << 10
 	// sendBuffer is how many bytes of a stream's messages may wait for the client's window before SendMsg waits.
 	sendBuffer = 64 << 10
-	// maxHeldBytes of messages may wait for the client's windows. Beyond it new calls are refused.
-	maxHeldBytes = 64 << 20
+	// maxRunning unary calls are answered by handlers at a time. The others wait for their turn.
+	maxRunning = 512
+	// maxAnswers of these may have an answer that is received from elsewhere, encoded, or waits for the client. Short
+	// answers do not count while no more than maxHeldBytes of messages wait for the client's windows.
+	maxAnswers   = 16
+	shortAnswer  = 64 << 10
+	maxHeldBytes = 16 << 20
+	// waitingBytes is what a call takes elsewhere that waits until its answer may be received: the window towards etcd.
+	waitingBytes = 128 << 10
 	// prefaceTimeout is how long a client may take to send the first frame.
 	prefaceTimeout = 20 * time.Second
 )
 
+// serverAnswers is how many answers are received from elsewhere at a time, for all connections: their sizes are not known
+// before.
+const serverAnswers = 32
+
 // Server serves gRPC calls.
 type Server struct {
-	o     Options
-	large *semaphore.Weighted // of all connections
+	o       Options
+	answers *semaphore.Weighted // of all connections, that are received from elsewhere
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -77,16 +93,19 @@ func New(o Options) *Server {
 	if o.ReceiveTimeout == 0 {
 		o.ReceiveTimeout = 30 * time.Second
 	}
+	if o.Memory == nil {
+		o.Memory = NewMemory(0)
+	}
 	return &Server{
-		o: o, large: semaphore.NewWeighted(largeOfServer * int64(o.MaxMessageBytes)),
+		o: o, answers: semaphore.NewWeighted(serverAnswers),
 		listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool),
 	}
 }
 
 var errEnding = errors.New("the server is ending")
 
-// Serve serves the connections of a listener until Accept fails or the server ends. It is for listeners whose errors
-// do not pass.
+// Serve serves the connections of a listener until Accept fails or the server ends. It is for connections from within the
+// process: Accept does not fail for a while, and no connection is ended for want of memory.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.ending {
@@ -106,7 +125,7 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 			return err
 		}
-		s.ServeConn(n)
+		s.serve(n, true)
 	}
 }
 
@@ -114,8 +133,14 @@ func (s *Server) Serve(l net.Listener) error {
 type Connection struct{ *conn }
 
 // ServeConn serves one connection, on goroutines of its own; nil: the server ends, and the connection is closed.
-func (s *Server) ServeConn(n net.Conn) *Connection {
+func (s *Server) ServeConn(n net.Conn) *Connection { return s.serve(n, false) }
+
+// serve serves one connection. One that is trusted is not ended for want of memory.
+func (s *Server) serve(n net.Conn, trusted bool) *Connection {
 	c := newConn(s, n)
+	if trusted {
+		c.account.end = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {

@@ -33,7 +33,7 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 		own[methodMemberList] = func(down grpc.ServerStream) error { return f.listMembers(s.options.Advertise, down) }
 	}
 	return grpcserver.New(grpcserver.Options{
-		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: serve.PingEvery,
+		Codec: f.codec, Unary: isUnary, Waits: waits, Begin: f.begin, PingEvery: serve.PingEvery,
 		PingTimeout: serve.PingTimeout,
 		Page:        page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {

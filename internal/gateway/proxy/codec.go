@@ -9,6 +9,9 @@ import (
 // frame is a message that is passed on without being decoded.
 type frame struct{ data mem.BufferSlice }
 
+// Size is the frame's length.
+func (f *frame) Size() int { return f.data.Len() }
+
 func (f *frame) free() {
 	if f.data != nil {
 		f.data.Free()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
 // duplex are the RPCs of etcd with more than one request. All others that are known have one.
@@ -82,6 +83,11 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 // isUnary reports whether a method has one request and one answer.
 func isUnary(method string) bool { return unary[service(method)] && !duplex[method] && !single[method] }
 
+// waits reports whether a unary method may wait for long.
+func waits(method string) bool {
+	return method == "/v3lockpb.Lock/Lock" || method == "/v3electionpb.Election/Campaign"
+}
+
 // service is the part of "/service/method" that names the service.
 func service(method string) string {
 	for i := len(method) - 1; i > 0; i-- {
@@ -124,11 +130,29 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 	return f.answer(ctx, method, &out, down)
 }
 
-// invoke has etcd execute a call.
+// once describes a call with one request and one answer.
+var once = new(grpc.StreamDesc)
+
+// invoke has etcd execute a call. It receives the answer when the client's connection has a place for it: until then etcd
+// sends no more than fits in the window of the call.
 func (f *forwarder) invoke(ctx context.Context, method string, in, out *frame, down grpc.ServerStream) error {
-	var header, trailer metadata.MD
-	err := f.conn.Invoke(ctx, method, in, out, grpc.ForceCodecV2(f.codec), grpc.Header(&header), grpc.Trailer(&trailer))
-	down.SetTrailer(trailer)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	up, err := f.conn.NewStream(ctx, once, method, grpc.ForceCodecV2(f.codec))
+	if err != nil {
+		return err
+	}
+	if err := up.SendMsg(in); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the status comes with the answer
+		return err
+	}
+	header, herr := up.Header()
+	receive := func() error { return up.RecvMsg(out) }
+	if call, ok := down.(*grpcserver.Call); ok && herr == nil {
+		err = call.Receive(receive)
+	} else {
+		err = receive()
+	}
+	down.SetTrailer(up.Trailer())
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,13 @@ func addresses(endpoints []endpoint) resolver.State {
 	return state
 }
 
+// Windows of flow control towards etcd. They do not grow with the traffic: callWindow is what an answer takes of the
+// gateway's memory before it is received.
+const (
+	callWindow = 128 << 10
+	connWindow = 16 << 20
+)
+
 // dial connects to etcd, as soon and as often as members are there. Calls wait for a member, at most for a time.
 func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive, within time.Duration) (*upstream, error) {
 	const scheme = "etcd-gateway"
@@ -146,6 +153,7 @@ func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive, within time.Dur
 			network, address, _ := strings.Cut(address, ":")
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}),
+		grpc.WithStaticStreamWindowSize(callWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}),
 	}
 	options = append(options, whenReady(within)...)

@@ -1,0 +1,161 @@
+package grpcserver
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Memory bounds what requests that are received and answers that wait take, of all connections of a server.
+//
+// Up to half of the bound every connection gets what it needs. Beyond it, answers of connections that hold more than
+// [fairBytes] wait. If that does not help for [patience], and at the bound at once, the connection that has held most
+// for the longest time ends. So a client that reads its answers and sends its requests goes on.
+type Memory struct {
+	bound int
+
+	mu     sync.Mutex
+	used   int
+	by     map[*account]bool
+	freed  chan struct{} // closed when memory is freed
+	logged time.Time
+}
+
+// DefaultMemory is the default bound.
+const DefaultMemory = 512 << 20
+
+const (
+	// fairBytes is what each connection may hold while the memory is scarce.
+	fairBytes = 1 << 20
+	patience  = 250 * time.Millisecond
+	// chargeStep is how much a connection holds or frees before it tells.
+	chargeStep = 16 << 10
+	// logEvery bounds how often ended connections are logged.
+	logEvery = time.Minute
+)
+
+// NewMemory makes a bound of bytes; 0: [DefaultMemory].
+func NewMemory(bytes int) *Memory {
+	if bytes == 0 {
+		bytes = DefaultMemory
+	}
+	return &Memory{bound: bytes, by: make(map[*account]bool), freed: make(chan struct{})}
+}
+
+// account is what one connection holds. The memory's mu guards it.
+type account struct {
+	of    *Memory
+	name  string
+	end   func() // ends the connection; nil: it is never ended
+	used  int
+	since time.Time // since when it holds more than fairBytes
+	ended bool
+}
+
+func (m *Memory) join(name string, end func()) *account { return &account{of: m, name: name, end: end} }
+
+// add counts n bytes more, or fewer.
+func (a *account) add(n int) {
+	m := a.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.ended {
+		return
+	}
+	m.count(a, n)
+	if m.used > m.bound {
+		m.evict(m.bound / 2)
+	}
+}
+
+// count counts. The caller holds mu.
+func (m *Memory) count(a *account, n int) {
+	before := a.used
+	a.used += n
+	m.used += n
+	switch {
+	case a.used == 0:
+		delete(m.by, a)
+	default:
+		m.by[a] = true
+	}
+	if before <= fairBytes && a.used > fairBytes {
+		a.since = time.Now()
+	}
+	if n < 0 && m.used <= m.bound/2 && m.used-n > m.bound/2 {
+		close(m.freed)
+		m.freed = make(chan struct{})
+	}
+}
+
+// leave gives up all that the connection holds.
+func (a *account) leave() {
+	m := a.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !a.ended {
+		m.count(a, -a.used)
+		a.ended = true
+	}
+}
+
+// wait waits until an answer of unknown size may be taken.
+func (a *account) wait(ctx context.Context) error {
+	m := a.of
+	for {
+		m.mu.Lock()
+		free, freed := a.used <= fairBytes || m.used <= m.bound/2, m.freed
+		m.mu.Unlock()
+		if free {
+			return nil
+		}
+		timer := time.NewTimer(patience)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-freed:
+			timer.Stop()
+		case <-timer.C:
+			m.mu.Lock()
+			if m.freed == freed {
+				m.evict(m.bound / 2)
+			}
+			m.mu.Unlock()
+		}
+	}
+}
+
+// evict ends the connections that have held most for the longest time until no more than a number of bytes are used. The
+// caller holds mu.
+func (m *Memory) evict(until int) {
+	now := time.Now()
+	for m.used > until {
+		var worst *account
+		most := 0.0
+		for a := range m.by {
+			if a.end == nil || a.used <= chargeStep {
+				continue
+			}
+			score := float64(a.used)
+			if a.used > fairBytes {
+				score *= 1 + now.Sub(a.since).Seconds()
+			}
+			if score > most {
+				worst, most = a, score
+			}
+		}
+		if worst == nil {
+			return
+		}
+		if now.Sub(m.logged) >= logEvery {
+			m.logged = now
+			slog.Warn("a connection ends: it holds most of the memory for requests and answers, and that is used up",
+				"client", worst.name, "bytes", worst.used, "of", m.bound)
+		}
+		m.count(worst, -worst.used)
+		worst.ended = true
+		go worst.end()
+	}
+}
