@@ -78,8 +78,31 @@ func ParseRule(name string) (Rules, error) {
 	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, W12, W14, H4, G1 to G5, L5 or C1 to C9", name)
 }
 
-// Draw makes a world from a seed: quiet or rough, small or less small.
+// Draw makes a world from a seed. A quarter of the worlds sever nodes (R4, C9, G5), half of these while the times change
+// (L5). In another quarter clocks often stand still (H4).
 func Draw(seed uint64) Config {
+	c := drawMixed(seed)
+	switch seed % 4 {
+	case 1:
+		c.Quiet &^= 1 << Sever
+		c.Ops *= 3 // a node is suspected, removed and taken back while clients have something to do
+		if c.Nodes == c.Replicas && c.Nodes < 6 {
+			c.Nodes++
+		}
+		if seed%8 == 1 {
+			c.Retime = 100 * time.Millisecond
+		} else {
+			c.Sweep = 25 * time.Millisecond
+		}
+	case 3:
+		c.Quiet = c.Quiet&^(1<<Sleep) | 1<<Drift
+		c.Every /= 2
+	}
+	return c
+}
+
+// drawMixed makes a world without [Sever]: quiet or rough, small or less small. Bugs that it found keep their seeds.
+func drawMixed(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	between := func(least, most int) int { return least + rng.IntN(most-least+1) }
 	often := func(most float64) float64 { return max(0, rng.Float64()*1.5-0.5) * most } // never, one time in three
@@ -111,6 +134,7 @@ func Draw(seed uint64) Config {
 			c.Quiet |= 1 << f
 		}
 	}
+	c.Quiet |= 1 << Sever
 	c.Bundles = often(1)
 	c.LeaseMax, c.SuspectMax = c.Lease*time.Duration(between(1, 6)), c.Suspect*time.Duration(between(1, 8))
 	c.Sure = time.Duration(between(40, 400)) * time.Millisecond

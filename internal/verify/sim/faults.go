@@ -41,6 +41,9 @@ const (
 	// Still is a Sleep in which the machine's clock stands still too, in worlds without Drift. A seed does not draw it, so that
 	// seeds from before it mean the same worlds.
 	Still
+	// Sever parts a node's agent and its data plane from controllers for longer than a lease; clients and other nodes
+	// still reach it. A seed does not draw it either.
+	Sever
 	faults
 )
 
@@ -48,7 +51,7 @@ var faultNames = [faults]string{
 	"loss", "duplicate", "late", "corrupt", "crash", "restart", "pause", "sleep", "drift", "partition",
 	"one-way", "control-cut",
 	"copy-break", "election", "controller-crash", "controller-pause", "store-away", "join", "drain", "move", "resize",
-	"still",
+	"still", "sever",
 }
 
 // AllFaults lists the kinds of faults.
@@ -108,6 +111,7 @@ type nemesis struct {
 	w     *world
 	rng   *rand.Rand
 	still *rand.Rand // for [Still]
+	sever *rand.Rand // for [Sever]
 }
 
 // deed is a fault with its relative frequency and the function that injects it. The function returns false if the fault is
@@ -257,6 +261,41 @@ func (e *nemesis) oneWay() bool {
 		e.w.net.block(c, from, to, d)
 	}
 	return true
+}
+
+// severing severs one node after the other, as long as clients have something to do.
+func (e *nemesis) severing() {
+	e.w.after(uint64(e.sever.ExpFloat64()*float64(2*e.w.Every)), func() {
+		if e.w.calm {
+			return
+		}
+		if !e.w.tense() {
+			e.parted()
+		}
+		e.severing()
+	})
+}
+
+// parted parts a node from all controllers but, at times, one, by the streams of its agent and the heartbeats of its
+// data plane. It ends after the node's lease and its suspicion.
+func (e *nemesis) parted() {
+	w := e.w
+	n := w.nodes[e.sever.IntN(len(w.nodes))]
+	d := uint64((1 + e.sever.ExpFloat64()) * float64(w.Lease+w.SuspectMax))
+	heard := endpoint(-1)
+	if len(w.controllers) > 1 && e.sever.IntN(3) == 0 {
+		heard = w.controllers[e.sever.IntN(len(w.controllers))].endpoint()
+	}
+	w.note(every, every, "%s is severed from controllers for %v", n.name, time.Duration(d))
+	for _, c := range w.controllers {
+		for class := range classes {
+			if c.endpoint() != heard {
+				w.net.block(class, n.endpoint(), c.endpoint(), d)
+				w.net.block(class, c.endpoint(), n.endpoint(), d)
+			}
+		}
+	}
+	w.result.Faults[Sever]++
 }
 
 // controlCut parts a node from some controllers.

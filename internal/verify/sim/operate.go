@@ -146,7 +146,9 @@ func (w *world) retime() {
 			t := reconfig.Times{Heartbeat: w.Beat, Lease: w.Beat * between(2, 12), Suspect: w.Beat * between(3, 12)}
 			t.LeaseMax, t.SuspectMax = t.Lease*between(1, 4), t.Suspect*between(1, 4)
 			t.Sure = t.Suspect * between(1, 6)
-			w.nemesis.command(reconfig.SetTimes{Times: t})
+			if w.nemesis.command(reconfig.SetTimes{Times: t}) && !w.Quiet.has(Sever) && !w.tense() {
+				w.nemesis.parted() // grants of the earlier times last
+			}
 			next()
 		})
 	}

@@ -101,7 +101,7 @@ func newWorld(c Config, planes *Planes, traced bool) (*world, error) {
 		w.numbers[key] = i
 	}
 	w.net = network{w: w, rng: w.stream(1)}
-	w.nemesis = nemesis{w: w, rng: w.stream(2), still: w.stream(6)}
+	w.nemesis = nemesis{w: w, rng: w.stream(2), still: w.stream(6), sever: w.stream(7)}
 	w.watch = newWatch(w)
 	w.store = newStore(w)
 	for i := range c.Controllers {
@@ -174,6 +174,9 @@ func (w *world) form() {
 		c.think()
 	}
 	w.nemesis.next()
+	if !w.Quiet.has(Sever) {
+		w.nemesis.severing()
+	}
 	if w.Retime > 0 {
 		w.retime()
 	}
