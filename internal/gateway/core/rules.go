@@ -28,7 +28,7 @@ const (
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
-	"push-before-watch",
+	"push-before-watch", "services", "leases",
 }
 
 // RuleNames lists the rules that can be switched off.

@@ -21,9 +21,11 @@ type expectation struct {
 	client  *client // nil: the last reads of a run
 	name    string
 	key     string
-	floor   int64    // the newest revision that was revealed before
-	gateway *gateway // of the last reads
-	tries   int      // of the last reads, that are left
+	floor   int64             // the newest revision that was revealed before
+	gateway *gateway          // of the last reads
+	tries   int               // of the last reads, that are left
+	header  bool              // the answer shows a header only
+	then    func(*core.Reply) // what follows an answer; nil: the client's operation ends
 }
 
 // ask sends a request to a gateway.
@@ -47,6 +49,10 @@ func (c *client) next() {
 	g := w.gateways[w.rng.IntN(len(w.gateways))]
 	if g.process == nil {
 		c.think()
+		return
+	}
+	if w.Services && w.rng.IntN(16) == 0 {
+		c.service(g)
 		return
 	}
 	key := keyName(w.rng.IntN(w.Keys))
@@ -79,6 +85,15 @@ func (c *client) draw(key string) *core.Txn {
 		}
 	case 7:
 		t.Then[0].Leased = true
+		if w.Services {
+			lease := 1 + w.rng.IntN(w.Keys)
+			w.etcd.extendClients(lease)
+			w.etcd.clients.how[t.ID] = leasing{lease: lease}
+		}
+	case 8:
+		if w.Services {
+			w.etcd.clients.how[t.ID] = leasing{keep: true}
+		}
 	}
 	return t
 }
@@ -117,11 +132,15 @@ func (x *expectation) answered(r *core.Reply) {
 	}
 	x.check(r)
 	w.revealed = max(w.revealed, r.Rev)
-	if x.client != nil {
+	if x.client != nil && !x.header {
 		x.client.known[x.key] = 0
 		if r.Entry.State == core.Value {
 			x.client.known[x.key] = r.Entry.Rev
 		}
+	}
+	if x.then != nil {
+		x.then(r)
+		return
 	}
 	x.end()
 }
@@ -134,6 +153,7 @@ func (x *expectation) check(r *core.Reply) {
 		w.broken("header: %s has header %d, and %d was revealed before", x.name, r.Rev, x.floor)
 	case r.Rev > w.etcd.rev:
 		w.broken("header: %s has header %d, and etcd is at %d", x.name, r.Rev, w.etcd.rev)
+	case x.header:
 	case is.exists != (e.State == core.Value):
 		w.broken("exact: %s shows at %d that the key is %v; it was written at %d", x.name, r.Rev, e.State, is.rev)
 	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create ||

@@ -26,6 +26,8 @@ type Config struct {
 	Placing               time.Duration // mean time between two changes of the directory
 	Lease                 time.Duration // of sessions
 
+	Services bool // clients use locks and elections, and share leases
+
 	Quiet   uint32 // kinds of faults that do not happen, as bits
 	Without core.Rule
 }
@@ -83,6 +85,7 @@ func Draw(seed uint64) Config {
 	}
 	c.Lag = time.Duration(often(float64(60 * time.Millisecond)))
 	c.Jitter = time.Duration(rng.Float64() * 4 * float64(c.Latency))
+	c.Services = rand.New(rand.NewPCG(seed, 3)).IntN(4) > 0
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {
 			c.Quiet |= 1 << f

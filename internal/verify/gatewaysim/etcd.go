@@ -26,14 +26,16 @@ type etcd struct {
 	dead    map[string]bool
 	doomed  map[string]bool     // leases that are not extended any more
 	owned   map[string][]string // keys of a session's lease
-	applied map[uint64]int      // transactions that changed something
-	away    uint64              // until when nothing is executed
+	clients clientLeases
+	applied map[uint64]int // transactions that changed something
+	away    uint64         // until when nothing is executed
 }
 
 func newEtcd(w *world) *etcd {
 	return &etcd{
 		w: w, rev: 1, keys: make(map[string]core.KV), history: make(map[string][]state), leases: make(map[string]uint64),
 		dead: make(map[string]bool), doomed: make(map[string]bool), owned: make(map[string][]string), applied: make(map[uint64]int),
+		clients: newClientLeases(),
 	}
 }
 
@@ -60,6 +62,9 @@ func (e *etcd) all(conds []core.Cond) bool {
 // do executes a request, under the lease of a session.
 func (e *etcd) do(lease string, r *core.Request) *core.Result {
 	result := &core.Result{Held: e.all(r.If), KVs: make(map[string]core.KV)}
+	if result.Held && r.Txn != nil && !e.allows(r.Txn) {
+		return &core.Result{Err: errRefused}
+	}
 	for _, p := range r.Put {
 		if p.Session && !e.grant(lease) {
 			result.Held = false
@@ -77,11 +82,8 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 			changed = e.drop(rev, key) || changed
 		}
 		if t := r.Txn; t != nil {
-			result.Succeeded = e.all(t.If)
-			writes := t.Else
-			if result.Succeeded {
-				writes = t.Then
-			}
+			var writes []core.Write
+			writes, result.Succeeded = e.branch(t)
 			changed = e.write(rev, t.ID, writes) || changed
 		} else if changed {
 			e.w.result.OwnWrites++
@@ -114,11 +116,8 @@ func (e *etcd) write(rev int64, id uint64, writes []core.Write) bool {
 			changed = e.drop(rev, wr.Key) || changed
 			continue
 		}
-		e.put(rev, wr.Key, wr.Value, wr.Leased)
+		e.putClients(rev, id, &wr)
 		changed = true
-		if wr.Leased {
-			e.expireLater(wr.Key, rev)
-		}
 	}
 	if changed {
 		e.applied[id]++
@@ -127,17 +126,6 @@ func (e *etcd) write(rev int64, id uint64, writes []core.Write) bool {
 		}
 	}
 	return changed
-}
-
-// expireLater ends the lease of a client's key some time.
-func (e *etcd) expireLater(key string, rev int64) {
-	e.w.after(e.w.rng.Uint64N(50*ms), func() {
-		if e.keys[key].Mod == rev && e.drop(e.rev+1, key) {
-			e.rev++
-			e.w.note("etcd deletes %s at %d: its lease ended", key, e.rev)
-			e.w.changed()
-		}
-	})
 }
 
 func (e *etcd) put(rev int64, key, value string, leased bool) {
@@ -156,6 +144,7 @@ func (e *etcd) drop(rev int64, key string) bool {
 		return false
 	}
 	delete(e.keys, key)
+	e.clients.attach(key, 0)
 	e.record(rev, key, false, core.KV{})
 	return true
 }

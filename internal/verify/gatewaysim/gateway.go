@@ -30,7 +30,8 @@ type process struct {
 	dir      int    // index of the next change of the directory
 	dirRev   int64  // up to which the directory was handed over
 	inbox    []func()
-	watches  int // streams of the directory, so that an old one ends
+	passed   map[uint64]*core.Result // answers of etcd that wait until they may be revealed
+	watches  int                     // streams of the directory, so that an old one ends
 	watching bool
 	cut      int    // ticks for which the chain was cut off
 	lease    string // that was extended last
@@ -45,7 +46,7 @@ const ownPrefix = "gateways/"
 func (g *gateway) boot() {
 	g.starts++
 	name := fmt.Sprintf("g%d.%d", g.number, g.starts)
-	p := &process{g: g, name: name}
+	p := &process{g: g, name: name, passed: make(map[uint64]*core.Result)}
 	p.core = core.New(core.Options{Name: name, Prefix: ownPrefix, Without: g.w.Without, Alive: p.alive})
 	p.next = len(g.w.etcd.events)
 	p.told = p.next
@@ -194,7 +195,7 @@ func (w *world) perform(p *process, e core.Effect) {
 	case core.ChainCall:
 		w.callChain(g, e)
 	case core.EtcdCall:
-		w.callEtcd(g, e)
+		w.callEtcd(p, e)
 	case core.EndLease:
 		p.watches++
 		p.watching = false
@@ -207,10 +208,9 @@ func (w *world) perform(p *process, e core.Effect) {
 		}
 		w.sendDirectory(p)
 	case core.Reply:
-		if x := g.asked[e.ID]; x != nil {
-			delete(g.asked, e.ID)
-			x.answered(&e)
-		}
+		w.reply(p, &e)
+	case core.Revealed:
+		w.reveal(p, e.ID)
 	case core.Deliver:
 		w.deliver(p, &e)
 	case core.Placed:
@@ -221,6 +221,14 @@ func (w *world) perform(p *process, e core.Effect) {
 		if w.calm && errors.Is(e.Err, core.ErrChain) { // one late answer is enough; the monitor tries again too
 			w.after(ms, func() { g.place(true, e.Key) })
 		}
+	}
+}
+
+// reply gives a client its answer.
+func (w *world) reply(p *process, r *core.Reply) {
+	if x := p.g.asked[r.ID]; x != nil {
+		delete(p.g.asked, r.ID)
+		x.answered(r)
 	}
 }
 

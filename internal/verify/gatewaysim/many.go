@@ -71,6 +71,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Steps += r.Steps
 	t.Delivered += r.Delivered
 	t.Placed += r.Placed
+	t.Expired += r.Expired
 	t.Reconfigurations += r.Reconfigurations
 	t.Simulated += r.Simulated
 	for f, n := range r.Faults {

@@ -46,20 +46,31 @@ func (w *world) carry(deliver func()) {
 	}
 }
 
-// callEtcd sends a request over a stream: it is executed once or not at all, perhaps late, and its answer may get lost.
-func (w *world) callEtcd(g *gateway, c core.EtcdCall) {
-	p := g.process
-	answered := false
+// callEtcd sends a request of the core.
+func (w *world) callEtcd(p *process, c core.EtcdCall) {
+	w.note("%s asks etcd %d: %s", p, c.ID, describeRequest(&c.Request))
+	execute := func() *core.Result {
+		r := w.etcd.do(c.Lease, &c.Request)
+		w.note("etcd executes %d of %s: %s", c.ID, p, describe(r))
+		return r
+	}
+	w.sendEtcd(p, execute, func(r *core.Result) {
+		w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
+		p.core.Returned(c.ID, r)
+	})
+}
+
+// sendEtcd sends a request over a stream: it is executed once or not at all, perhaps late, and its answer may get lost.
+func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Result)) {
+	g, answered := p.g, false
 	answer := func(r *core.Result) {
 		w.enter(p, func() {
 			if !answered {
 				answered = true
-				w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
-				p.core.Returned(c.ID, r)
+				take(r)
 			}
 		})
 	}
-	w.note("%s asks etcd %d: %s", p, c.ID, describeRequest(&c.Request))
 	w.after(etcdTimeout, func() {
 		if !answered {
 			answer(&core.Result{Unknown: true})
@@ -74,8 +85,7 @@ func (w *world) callEtcd(g *gateway, c core.EtcdCall) {
 			w.after(w.etcd.away-w.now+w.delay(), execute)
 			return
 		}
-		r := w.etcd.do(c.Lease, &c.Request)
-		w.note("etcd executes %d of %s: %s", c.ID, p, describe(r))
+		r := do()
 		if w.now < g.cutEtcd || w.happens(Lost, w.Loss) {
 			return
 		}

@@ -46,6 +46,7 @@ type Result struct {
 	Placed             int // keys put into the chain
 	Rounds             int // requests to place or remove keys, of one or several
 	OwnWrites          int // of the gateways' own keys, that changed something
+	Expired            int // leases of clients that ended with keys
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
 	Simulated          time.Duration
