@@ -73,7 +73,7 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 			return []string{
 				product, "gateway", "--listen", gatewayAddress(h), "--controllers", strings.Join(l.Controllers(), ","),
 				"--etcd-endpoints", strings.Join(onControllers(l, func(h lab.Host) string { return "http://" + memberAddress(h) }), ","),
-				"--pins", gatewayPins(l, h),
+				"--pins", gatewayPins(l, h), "--pin", chaos.GatewayPin,
 			}
 		},
 		Address: gatewayAddress, HistoryAddress: memberAddress,

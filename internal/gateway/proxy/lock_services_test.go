@@ -158,7 +158,7 @@ func TestLocksUnderLoad(t *testing.T) {
 	o.Placement.Pinned = []string{""}
 	a, b := startCached(t, etcd, cluster, o), startCached(t, etcd, cluster, o)
 	w := gatewaycheck.Workload{
-		Prefix: "hot/", Keys: 4, Clients: 8, Ops: 300, KeyOps: 200, Timeout: time.Minute, Settle: time.Minute, Seed: seed, Locks: 4,
+		Prefix: "hot/", Keys: 4, Clients: 8, Ops: 200, KeyOps: 400, Timeout: time.Minute, Settle: time.Minute, Seed: seed, Locks: 4,
 	}
 	record := w.Run(t.Context(), gatewaycheck.Of(a.client, b.client))
 	check(t, record, open(t, etcd), w.Prefix)

@@ -74,6 +74,9 @@ const (
 	gatewayKeyOps  = 300 * gatewayKeys
 	gatewayTimeout = 6 * time.Second
 	gatewayPrefix  = "chaos/"
+	gatewayLocks   = 4
+	// GatewayPin begins the keys of locks and elections. Gateways that place them at the first read have them before they exist.
+	GatewayPin = gatewayPrefix + gatewaycheck.LocksPrefix
 	// gatewaySettle is how long watches may take to come to the present after the last fault.
 	gatewaySettle = 2 * time.Minute
 	// maxExamples bounds the violations that are quoted.
@@ -198,6 +201,9 @@ func (t *gatewayTrial) suffer(ctx context.Context) (record *gatewaycheck.Record,
 			err = errors.Join(<-driven, t.c.lab.ClearFaults(beside))
 			others.Go(func() { t.revive(beside) })
 		},
+	}
+	if t.o.Member != nil { // keyspaces in memory have no services for locks and elections
+		w.Locks = gatewayLocks
 	}
 	record = w.Run(ctx, t.gateways)
 	stop()

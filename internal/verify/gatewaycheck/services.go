@@ -23,13 +23,18 @@ const (
 	firstLease = 0x10c8
 	// observeFor is how long an Observe waits for a leader.
 	observeFor = 200 * time.Millisecond
+	// LocksPrefix begins the names of locks and elections, behind that of the workload.
+	LocksPrefix = "locks/"
+	// renamed is how many times locks and elections get other names before other keys are used. A gateway does not cache the absent
+	// key of a lock again.
+	renamed = 8
 )
 
 // service reports whether the operation is one of etcd's services for locks and elections.
 func (o *Op) service() bool { return o.Kind >= Lock }
 
 // drawService chooses an operation of a lock or election, or a read of its key. What a client has won it often gives back next.
-func (r *run) drawService(rng *rand.Rand, prefix string, last, op *Op) {
+func (r *run) drawService(rng *rand.Rand, last, op *Op) {
 	won := last.Err == nil && rng.IntN(3) > 0
 	switch {
 	case won && last.Kind == Lock:
@@ -41,6 +46,10 @@ func (r *run) drawService(rng *rand.Rand, prefix string, last, op *Op) {
 	}
 	number := rng.IntN(r.Locks)
 	op.lease = clientv3.LeaseID(firstLease + number)
+	prefix := r.Prefix + LocksPrefix
+	if r.KeyOps > 0 {
+		prefix += fmt.Sprintf("%d.", r.begun.Load()*renamed/int64(r.KeyOps))
+	}
 	lock, seat := fmt.Sprintf("%slock%d", prefix, number/2), fmt.Sprintf("%sseat%d", prefix, number/2)
 	switch draw := rng.IntN(12); {
 	case draw < 7:

@@ -259,7 +259,7 @@ func (r *run) draw(rng *rand.Rand, client, number int, last *Op) Op {
 	}
 	op := Op{Client: client, Value: fmt.Sprintf("%d.%d", client, number)}
 	if r.Locks > 0 && rng.IntN(4) == 0 {
-		r.drawService(rng, prefix, last, &op)
+		r.drawService(rng, last, &op)
 		return op
 	}
 	key := rng.IntN(r.Keys)
