@@ -76,13 +76,16 @@ static bool read_struct(struct reader *r)
 	static struct rte_swx_field_params fields[MOST_FIELDS];
 	struct list names = {0};
 	uint32_t n = 0;
+	const unsigned longest = 8 * (PLATFORM_BYTES + BUFFER_BYTES - HEADROOM); // bits of a frame
 	int variable = 0;
 	snprintf(name, sizeof name, "%s", r->words[1]);
 	while (next(r) && !is(r, 0, "}")) {
 		unsigned bits;
-		if (sscanf(r->words[0], "varbit<%u>", &bits) == 1)
+		if (sscanf(r->words[0], "varbit<%u>", &bits) == 1) {
+			// SWX checks no length when it extracts such a header, so there is memory for any.
 			variable = 1;
-		else if (sscanf(r->words[0], "bit<%u>", &bits) != 1 || variable)
+			bits = bits < longest ? longest : bits;
+		} else if (sscanf(r->words[0], "bit<%u>", &bits) != 1 || variable)
 			return fail(r, "a field", 0);
 		if (r->n != 2 || n == MOST_FIELDS || !add(&names, r->words[1]))
 			return fail(r, "a field", 0);
