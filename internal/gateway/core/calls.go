@@ -11,6 +11,7 @@ type Put struct {
 // Cond is a condition on a key of etcd.
 type Cond struct {
 	Key    string
+	End    string // CreateIs 0: of a range without keys; empty: one key
 	Kind   CondKind
 	Rev    int64  // ModIs, CreateIs
 	Value  string // ValueBelow
@@ -46,6 +47,7 @@ type Txn struct {
 	If         []Cond
 	Then, Else []Write
 	Spans      []Span // whose keys it may delete
+	Erases     bool   // it does nothing but delete, so afterwards all its keys are absent
 	Raw        any    // what the caller executes in place of the fields above
 }
 
@@ -69,10 +71,22 @@ func (t *Txn) Keys() []string {
 	return keys
 }
 
+// Part says which part of a client's transaction a request executes.
+type Part uint8
+
+// The parts. Then and Else are the operations of one branch, whose outcome was found out before.
+const (
+	Whole   Part = iota
+	Outcome      // only finds out whether the conditions hold
+	Then         // if the conditions hold
+	Else
+)
+
 // Request is one request to etcd. It is executed only if all conditions hold. Its reads come last and are linearizable.
 type Request struct {
 	If     []Cond
 	Txn    *Txn // of a client, nested
+	Part   Part
 	Put    []Put
 	Delete []string
 	Get    []string
@@ -98,10 +112,13 @@ func (kv *KV) state() State {
 
 // Result is the result of a [Request].
 type Result struct {
-	Unknown   bool  // the request may have been executed, or may be yet
-	Err       error // etcd's; unless Unknown, nothing was executed
-	Held      bool  // the conditions held
-	Succeeded bool  // those of the client's transaction
+	Unknown   bool   // the request may have been executed, or may be yet
+	Err       error  // etcd's; unless Unknown, nothing was executed
+	Held      bool   // the conditions held
+	Succeeded bool   // those of the client's transaction
+	TooMany   bool   // with Err: etcd does not take the transaction as a whole, and may take its parts
+	Unread    bool   // the reads were left out
+	Pin       []Cond // of Outcome, if the conditions do not hold: while these do, that stays so
 	Rev       int64
 	KVs       map[string]KV
 	Raw       any // etcd's answer to Txn.Raw

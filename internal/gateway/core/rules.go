@@ -24,11 +24,13 @@ const (
 	PushBeforeWatch                  // watch events wait for the push too
 	Services                         // a gateway executes locks and elections itself
 	Leases                           // a key with a lease is not cacheable
+	SameOutcome                      // a branch that is executed by itself names what its outcome depends on
+	ReadBehind                       // keys that a transaction does not read itself are read after it
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
-	"push-before-watch", "services", "leases",
+	"push-before-watch", "services", "leases", "same-outcome", "read-behind",
 }
 
 // RuleNames lists the rules that can be switched off.

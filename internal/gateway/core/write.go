@@ -16,6 +16,7 @@ type write struct {
 	bits  map[string]bool  // keys of which the own bit is set
 	asked int              // INTENTs without an answer
 	rid   bool             // INTENTs are not waited for any more
+	apart bool             // etcd does not take the transaction as a whole: the outcome is found out first
 }
 
 // own is the state of a gateway's own writes of a key.
@@ -120,40 +121,132 @@ func (g *Gateway) intended(w *write, key string, gen int64, a Answer) {
 	}
 }
 
+// maxInside is how many keys are read in the transaction that writes them. More are read after it.
+const maxInside = 16
+
 func (g *Gateway) commit(w *write) {
-	l := w.life
-	r := Request{Txn: w.txn}
-	for _, key := range w.keys { // what is not placed is nobody's business but the client's
-		if w.txn.Raw == nil || w.gens[key] != 0 {
-			r.Get = append(r.Get, key)
+	if w.apart {
+		g.findOut(w)
+	} else {
+		g.execute(w, Whole, nil)
+	}
+}
+
+// findOut executes a transaction in two steps: its outcome, and then the branch, on the condition that the outcome is still the same.
+func (g *Gateway) findOut(w *write) {
+	g.etcd(w.life, Request{Txn: w.txn, Part: Outcome}, func(r *Result) {
+		switch {
+		case r.Unknown || r.Err != nil: // nothing was to be applied
+			g.fail(w, NotApplied, r.Err)
+			g.ended(w)
+		case r.Succeeded:
+			g.execute(w, Then, nil)
+		default:
+			g.execute(w, Else, r.Pin)
 		}
+	})
+}
+
+func (g *Gateway) execute(w *write, part Part, pin []Cond) {
+	l := w.life
+	r := Request{Txn: w.txn, Part: part}
+	behind := w.placedKeys()
+	if len(behind) <= maxInside && !w.txn.Erases {
+		r.Get = behind
+	}
+	if w.txn.Raw == nil {
+		r.Get = w.keys // the reply shows one of them
 	}
 	w.guard = l.mod
 	if g.on(Guard) {
 		r.If = []Cond{{Key: g.names.session + l.lease, Kind: ModIs, Rev: w.guard}}
 	}
-	g.etcd(l, r, func(r *Result) {
+	if part == Then { // of a transaction that the caller executes, the caller adds them
+		pin = w.txn.If
+	}
+	if g.on(SameOutcome) {
+		r.If = append(r.If, pin...)
+	}
+	g.etcd(l, r, func(result *Result) {
 		switch {
-		case r.Unknown && l.over:
-			g.fail(w, Unknown, r.Err) // the session is gone, which fences the write
-		case r.Unknown:
-			g.uncertain(w, r.Err)
-		case r.Err != nil:
-			g.fail(w, NotApplied, r.Err)
-			g.ended(w, nil)
-		case !r.Held:
+		case result.Unknown && l.over:
+			g.fail(w, Unknown, result.Err) // the session is gone, which fences the write
+		case result.Unknown:
+			g.uncertain(w, result.Err)
+		case result.TooMany && part == Whole:
+			w.apart = true
+			g.commit(w)
+		case result.Err != nil:
+			g.fail(w, NotApplied, result.Err)
+			g.ended(w)
+		case !result.Held:
 			g.refused(w)
 		default:
-			g.pushed(r.Rev, func() {
-				reply := Reply{ID: w.id, Rev: r.Rev, Succeeded: r.Succeeded, Raw: r.Raw}
-				if w.txn.Raw == nil {
-					reply.Entry = shown(r, w.keys[0])
+			g.pushed(result.Rev, func() {
+				g.replied(w, result)
+				unread := (result.Unread || len(behind) > maxInside) && !w.txn.Erases
+				switch {
+				case !unread:
+					g.saw(w, w.keys, result)
+				case len(behind) > 0 && g.on(ReadBehind):
+					g.readBehind(w, behind)
+					return
 				}
-				g.emit(reply)
-				g.ended(w, r)
+				g.ended(w)
 			})
 		}
 	})
+}
+
+func (g *Gateway) replied(w *write, r *Result) {
+	reply := Reply{ID: w.id, Rev: r.Rev, Succeeded: r.Succeeded, Raw: r.Raw}
+	if w.txn.Raw == nil {
+		reply.Entry = shown(r, w.keys[0])
+	}
+	g.emit(reply)
+}
+
+// placedKeys are the keys whose objects the write may make older than etcd's state. What is not placed is nobody's
+// business but the client's.
+func (w *write) placedKeys() (keys []string) {
+	for _, key := range w.keys {
+		if w.gens[key] != 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// readBehind reads, after a write, the keys that it may have written: what it finds is as new as the write, or newer.
+func (g *Gateway) readBehind(w *write, keys []string) {
+	left := 0
+	for chunk := range slices.Chunk(keys, maxRound) {
+		left++
+		g.surely(w.life, Request{Get: chunk}, func(r *Result) {
+			if w.life.over {
+				return
+			}
+			g.pushed(r.Rev, func() {
+				g.saw(w, chunk, r)
+				if left--; left == 0 {
+					g.ended(w)
+				}
+			})
+		})
+	}
+}
+
+// saw notes keys that were read behind a write.
+func (g *Gateway) saw(w *write, keys []string, r *Result) {
+	for _, key := range keys {
+		o := w.life.keys[key]
+		if o == nil || w.gens[key] == 0 {
+			continue
+		}
+		if e := r.entry(key); e.Rev > o.newest.Rev {
+			o.newest = e
+		}
+	}
 }
 
 // refused handles a write whose guard failed: nothing was applied. Either the session key was rewritten, or the session is gone.
@@ -195,7 +288,7 @@ func (g *Gateway) uncertain(w *write, err error) {
 	g.fail(w, Unknown, err)
 	if !g.on(Fence) {
 		g.taint(w)
-		g.ended(w, nil)
+		g.ended(w)
 		return
 	}
 	l.unknown = append(l.unknown, w)
@@ -232,7 +325,7 @@ func (g *Gateway) fence(l *life) {
 		l.unknown = rest
 		for _, w := range done {
 			g.taint(w)
-			g.ended(w, nil)
+			g.ended(w)
 		}
 		g.fence(l)
 	})
@@ -252,7 +345,7 @@ func (g *Gateway) taint(w *write) {
 
 // ended takes a write from those under way, and clears bits that nothing needs any more. The last write under a bit clears it,
 // with the newest that any of them saw.
-func (g *Gateway) ended(w *write, r *Result) {
+func (g *Gateway) ended(w *write) {
 	l := w.life
 	if l.over {
 		return
@@ -264,11 +357,6 @@ func (g *Gateway) ended(w *write, r *Result) {
 			continue
 		}
 		delete(o.under, w)
-		if r != nil && w.gens[key] != 0 {
-			if e := r.entry(key); e.Rev > o.newest.Rev {
-				o.newest = e
-			}
-		}
 		if len(o.under) > 0 {
 			continue
 		}

@@ -2,11 +2,12 @@ package engine
 
 import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// compile makes a request a transaction of etcd. What is read is read whether the conditions hold or not.
+// compile makes a request of the gateway's own a transaction of etcd. What is read is read whether the conditions hold or not.
 func compile(r *core.Request, lease int64) *pb.TxnRequest {
 	t := new(pb.TxnRequest)
 	below := -1
@@ -15,9 +16,6 @@ func compile(r *core.Request, lease int64) *pb.TxnRequest {
 			below = i
 		}
 		t.Compare = append(t.Compare, compare(&r.If[i]))
-	}
-	if r.Txn != nil {
-		t.Success = append(t.Success, r.Txn.Raw.(*request).op)
 	}
 	for _, p := range r.Put {
 		put := &pb.PutRequest{Key: []byte(p.Key), Value: []byte(p.Value)}
@@ -66,6 +64,9 @@ func behind(prefix string) []byte {
 
 func compare(c *core.Cond) *pb.Compare {
 	p := &pb.Compare{Key: []byte(c.Key)}
+	if c.End != "" {
+		p.RangeEnd = []byte(c.End)
+	}
 	if c.Negate {
 		p.Result = pb.Compare_NOT_EQUAL
 	}
@@ -81,24 +82,25 @@ func compare(c *core.Cond) *pb.Compare {
 }
 
 // result reads etcd's answer to a compiled request.
-func (e *Engine) result(r *core.Request, t *pb.TxnResponse) *core.Result {
-	result := &core.Result{Held: t.Succeeded, Rev: t.Header.Revision, KVs: make(map[string]core.KV), Raw: t}
-	for i, op := range t.Responses {
-		if i == 0 && r.Txn != nil && t.Succeeded {
-			result.Succeeded = op.GetResponseTxn().GetSucceeded()
-			continue // what the client reads is its own
-		}
+func (e *Engine) result(t *pb.TxnResponse) *core.Result {
+	result := &core.Result{Held: t.Succeeded, Rev: t.Header.Revision, KVs: make(map[string]core.KV)}
+	for _, op := range t.Responses {
 		if inner := op.GetResponseTxn(); inner != nil {
 			result.Held = inner.Succeeded
 		}
-		for _, kv := range op.GetResponseRange().GetKvs() {
-			key := string(kv.Key)
-			value, packed, fits := e.pack(key, kv.Value)
-			result.KVs[key] = core.KV{
-				Value: value, Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Leased: kv.Lease != 0,
-				TooLarge: !fits, Packed: packed,
-			}
-		}
+		e.take(result, op.GetResponseRange().GetKvs())
 	}
 	return result
+}
+
+// take adds keys to a result.
+func (e *Engine) take(result *core.Result, kvs []*mvccpb.KeyValue) {
+	for _, kv := range kvs {
+		key := string(kv.Key)
+		value, packed, fits := e.pack(key, kv.Value)
+		result.KVs[key] = core.KV{
+			Value: value, Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Leased: kv.Lease != 0,
+			TooLarge: !fits, Packed: packed,
+		}
+	}
 }

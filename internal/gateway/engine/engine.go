@@ -84,6 +84,7 @@ type Engine struct {
 	places  places
 	packing packed
 	own     ownWrites
+	txns    *Txns
 
 	identity
 	failed     chan error

@@ -105,5 +105,5 @@ func (e *Engine) cutOff(ctx context.Context, r *request) (written, error) {
 	if _, err := e.Bypassed(ctx); err != nil {
 		return written{}, err
 	}
-	return r.written(result.Raw), nil
+	return result.Raw.(written), nil
 }

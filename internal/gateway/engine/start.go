@@ -37,7 +37,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	var name [8]byte
 	rand.Read(name[:]) // never fails
 	e := &Engine{
-		o: o, gone: make(chan struct{}), failed: make(chan error, 1), identified: make(chan struct{}),
+		o: o, txns: NewTxns(o.Etcd), gone: make(chan struct{}), failed: make(chan error, 1), identified: make(chan struct{}),
 		replies: make(map[uint64]chan core.Reply), reveals: make(map[uint64]chan struct{}),
 		calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
 	}

@@ -59,22 +59,20 @@ func (e *Engine) wasEmpty(rev int64) {
 	}
 }
 
-// writeUnplaced executes a write if the directory is empty; done is false if it is not.
-func (e *Engine) writeUnplaced(ctx context.Context, op *pb.RequestOp) (w written, done bool, err error) {
+// writeUnplaced executes a write if the directory is empty; done is false if it is not, or if this condition does not fit.
+func (e *Engine) writeUnplaced(ctx context.Context, r *request) (w written, done bool, err error) {
 	prefix := OwnPrefix + core.DirectoryPrefix
-	empty := compare(&core.Cond{Key: prefix, Kind: core.CreateIs})
-	empty.RangeEnd = behind(prefix)
-	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, &pb.TxnRequest{
-		Compare: []*pb.Compare{empty}, Success: []*pb.RequestOp{op},
-	})
+	empty := compare(&core.Cond{Key: prefix, End: string(behind(prefix)), Kind: core.CreateIs})
+	f, answer, err := e.txns.attempt(ctx, r, []*pb.Compare{empty}, []*pb.RequestOp{r.op}, nil, true)
 	switch {
 	case err != nil:
-		return w, true, e.judge(ctx, op, err)
-	case !answer.Succeeded:
+		return w, true, e.judge(ctx, r.op, err)
+	case f == nil, !answer.Succeeded:
 		return w, false, nil
 	}
 	e.wasEmpty(answer.Header.Revision)
-	return written{answer.Responses[0], answer.Header}, true, nil
+	answers, _ := f.answers(answer)
+	return written{answers[0], answer.Header}, true, nil
 }
 
 // unpushed reports, while there is no session, whether an answer may be shown without a push. Until etcd is identified no push is

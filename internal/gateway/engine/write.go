@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,10 +25,22 @@ var (
 
 // request is a client's write, as an operation of a transaction.
 type request struct {
-	op      *pb.RequestOp
-	md      metadata.MD // the client's
-	state   atomic.Int32
-	results chan *core.Result // of the call to etcd, the newest
+	op       *pb.RequestOp
+	original *pb.RequestOp // as the client sent it
+	own      int           // the least --max-txn-ops with which etcd executes that
+	admitted bool          // etcd has checked it
+	md       metadata.MD   // the client's
+	state    atomic.Int32
+	results  chan *core.Result // of the call to etcd, the newest
+}
+
+// newRequest makes a request of an operation that a client sent, and of what is executed in its place.
+func newRequest(ctx context.Context, op, original *pb.RequestOp) *request {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return &request{
+		op: op, original: original, own: deepest([]*pb.RequestOp{original}), admitted: original.GetRequestTxn() == nil, md: md,
+		results: make(chan *core.Result, 1),
+	}
 }
 
 // States of a request.
@@ -60,12 +73,6 @@ type written struct {
 	Header *pb.ResponseHeader
 }
 
-// written reads etcd's answer to the transaction around the request.
-func (r *request) written(raw any) written {
-	t := raw.(*pb.TxnResponse)
-	return written{t.Responses[0], t.Header}
-}
-
 // writes takes a request apart: the keys and spans that it may write.
 func writes(r *pb.RequestOp, t *core.Txn) {
 	switch {
@@ -88,11 +95,19 @@ func writes(r *pb.RequestOp, t *core.Txn) {
 	}
 }
 
-// Write executes a put, a deletion or a transaction. What only reads is not for it: then ok is false.
-func (e *Engine) Write(ctx context.Context, op *pb.RequestOp) (answer *pb.ResponseOp, header *pb.ResponseHeader, ok bool, err error) {
-	md, _ := metadata.FromOutgoingContext(ctx)
-	r := &request{op: op, md: md, results: make(chan *core.Result, 1)}
-	t := &core.Txn{Raw: r}
+// erases reports whether an operation is nothing but deletions.
+func erases(op *pb.RequestOp) bool {
+	if t := op.GetRequestTxn(); t != nil {
+		return len(t.Compare)+len(t.Failure) == 0 && !slices.ContainsFunc(t.Success, func(op *pb.RequestOp) bool { return !erases(op) })
+	}
+	return op.GetRequestDeleteRange() != nil
+}
+
+// Write executes a put, a deletion or a transaction in place of what the client sent. What only reads is not for it: then
+// ok is false.
+func (e *Engine) Write(ctx context.Context, op, original *pb.RequestOp) (answer *pb.ResponseOp, header *pb.ResponseHeader, ok bool, err error) {
+	r := newRequest(ctx, op, original)
+	t := &core.Txn{Raw: r, Erases: erases(op)}
 	writes(op, t)
 	if len(t.Then)+len(t.Spans) == 0 {
 		return nil, nil, false, nil
@@ -104,7 +119,7 @@ func (e *Engine) Write(ctx context.Context, op *pb.RequestOp) (answer *pb.Respon
 func (e *Engine) write(ctx context.Context, t *core.Txn, r *request) (written, error) {
 	var late <-chan time.Time
 	if !e.serving() {
-		if w, done, err := e.writeUnplaced(ctx, r.op); done {
+		if w, done, err := e.writeUnplaced(ctx, r); done {
 			return w, err
 		}
 		timer := time.NewTimer(servingWithin)
@@ -124,7 +139,7 @@ func (e *Engine) write(ctx context.Context, t *core.Txn, r *request) (written, e
 		case reply := <-done:
 			switch {
 			case reply.Failure == core.None:
-				return r.written(reply.Raw), nil
+				return reply.Raw.(written), nil
 			case reply.Err == nil:
 				return written{}, errUnknown
 			}
@@ -168,7 +183,7 @@ const (
 // callEtcd executes a request of the core, once.
 func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
 	if c.Request.Txn != nil {
-		e.callClients(c, l)
+		e.callClients(c)
 		return
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
@@ -191,14 +206,20 @@ func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
 }
 
 // callClients executes a client's transaction, once.
-func (e *Engine) callClients(c core.EtcdCall, l *lease) {
-	client := c.Request.Txn.Raw.(*request)
+func (e *Engine) callClients(c core.EtcdCall) {
+	client, looks := c.Request.Txn.Raw.(*request), c.Request.Part == core.Outcome
 	r := &core.Result{Err: errDropped}
-	if e.ctx.Err() == nil && client.send() {
+	if e.ctx.Err() == nil && (looks && client.state.Load() != dropped || !looks && client.send()) {
 		ctx, cancel := context.WithTimeout(e.ctx, writeWithin)
 		defer cancel()
-		r = e.execute(ctx, &c.Request, l)
-		client.end(r)
+		r = e.executeClients(ctx, &c.Request)
+		switch {
+		case looks:
+		case r.TooMany: // nothing was sent
+			client.state.Store(waiting)
+		default:
+			client.end(r)
+		}
 	}
 	if e.ctx.Err() != nil {
 		return
@@ -226,15 +247,12 @@ func (e *Engine) execute(ctx context.Context, r *core.Request, l *lease) *core.R
 		}
 	}
 	e.own.count(r)
-	if r.Txn != nil {
-		ctx = metadata.NewOutgoingContext(ctx, r.Txn.Raw.(*request).md)
-	}
 	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, compile(r, id))
 	if err != nil {
 		return &core.Result{Unknown: uncertain(err), Err: err}
 	}
 	e.Saw(answer.Header)
-	return e.result(r, answer)
+	return e.result(answer)
 }
 
 // uncertain reports whether a request with this error may have been executed, or may be yet.

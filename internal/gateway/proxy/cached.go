@@ -97,18 +97,19 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 	if f.codec.Unmarshal(in.data, r) != nil {
 		return false, nil
 	}
+	original := op
 	split, join := splitOp(op)
 	if split != nil {
 		op = split
 	}
-	answer, header, ok, err := f.cache.Write(ctx, op)
+	answer, header, ok, err := f.cache.Write(ctx, op, original)
 	if errors.Is(err, engine.ErrUnguarded) {
 		_, err = f.cache.Bypassed(ctx)
 		return false, err
 	}
 	if err == nil && !ok && split != nil { // it only reads
 		var read *pb.TxnResponse
-		if read, err = f.transact(ctx, op.GetRequestTxn()); err == nil {
+		if read, err = f.transact(ctx, op.GetRequestTxn(), original); err == nil {
 			answer, header, ok = &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: read}}, read.Header, true
 		}
 	}

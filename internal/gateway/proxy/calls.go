@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
@@ -20,7 +21,7 @@ import (
 // serveCalls makes the server of clients' calls, and of pages over HTTP/2. Reads that the cache can answer have no
 // goroutine of their own.
 func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
-	f := &forwarder{conn: s.conn.ClientConn, codec: newCodec(), cache: s.cache}
+	f := &forwarder{conn: s.conn.ClientConn, codec: newCodec(), cache: s.cache, txns: engine.NewTxns(s.conn.ClientConn)}
 	if s.cache != nil {
 		f.locks = newLockServices(f.codec, f.handle)
 		s.locks = f.locks

@@ -45,6 +45,7 @@ type forwarder struct {
 	codec codec
 	cache *engine.Engine // nil: nothing is cached
 	locks *lockServices  // with a cache: the services that the gateway executes itself
+	txns  *engine.Txns
 }
 
 // handle passes on a call.
@@ -56,7 +57,7 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 			return err
 		}
 		if bypassed {
-			f = &forwarder{conn: f.conn, codec: f.codec}
+			f = &forwarder{conn: f.conn, codec: f.codec, txns: f.txns}
 		}
 	}
 	if f.cache != nil {

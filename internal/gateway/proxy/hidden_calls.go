@@ -17,8 +17,8 @@ const (
 )
 
 // transact has etcd execute a transaction in place of a client's read.
-func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest) (*pb.TxnResponse, error) {
-	answer, err := pb.NewKVClient(f.conn).Txn(ctx, t)
+func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest, original *pb.RequestOp) (*pb.TxnResponse, error) {
+	answer, err := f.txns.Execute(ctx, t, original)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest) (*pb.TxnResp
 
 // rangeAround executes a range without the gateways' own keys.
 func (f *forwarder) rangeAround(ctx context.Context, r *pb.RangeRequest, t *pb.TxnRequest) (*pb.RangeResponse, error) {
-	answer, err := f.transact(ctx, t)
+	answer, err := f.transact(ctx, t, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}})
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,9 @@ func (c *client) draw(key string) *core.Txn {
 		t.Then[0].Delete = true
 	case 2, 3, 4:
 		t.If = []core.Cond{{Key: key, Kind: core.ModIs, Rev: c.known[key]}}
+		if w.txns%2 == 0 {
+			t.Else = []core.Write{{Key: key, Value: value + " else", Delete: w.txns%6 == 0}}
+		}
 	case 5:
 		t.If = []core.Cond{{Key: key, Kind: core.ModIs, Rev: c.known[key]}}
 		t.Then[0].Delete = true
@@ -97,6 +100,12 @@ func (c *client) draw(key string) *core.Txn {
 	}
 	return t
 }
+
+// tooWide reports whether etcd takes the two branches of a transaction only one by one.
+func (w *world) tooWide(t *core.Txn) bool { return len(t.If) > 0 && t.ID%3 == 0 }
+
+// unread reports whether there is no room in a transaction for the reads of its keys.
+func (w *world) unread(t *core.Txn) bool { return t.ID%5 == 0 }
 
 // gone says that the gateway crashed.
 func (x *expectation) gone() {

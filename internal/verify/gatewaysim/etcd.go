@@ -1,6 +1,7 @@
 package gatewaysim
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -61,6 +62,13 @@ func (e *etcd) all(conds []core.Cond) bool {
 
 // do executes a request, under the lease of a session.
 func (e *etcd) do(lease string, r *core.Request) *core.Result {
+	switch t := r.Txn; {
+	case t == nil:
+	case r.Part == core.Outcome:
+		return e.outcome(t)
+	case r.Part == core.Whole && e.w.tooWide(t):
+		return &core.Result{Err: errTooMany, TooMany: true}
+	}
 	result := &core.Result{Held: e.all(r.If), KVs: make(map[string]core.KV)}
 	if result.Held && r.Txn != nil && !e.allows(r.Txn) {
 		return &core.Result{Err: errRefused}
@@ -84,6 +92,9 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		if t := r.Txn; t != nil {
 			var writes []core.Write
 			writes, result.Succeeded = e.branch(t)
+			if r.Part != core.Whole && result.Succeeded != (r.Part == core.Then) {
+				e.w.broken("outcome: the wrong branch of transaction %d is executed", t.ID)
+			}
 			changed = e.write(rev, t.ID, writes) || changed
 		} else if changed {
 			e.w.result.OwnWrites++
@@ -94,6 +105,9 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		}
 	}
 	result.Rev = e.rev
+	if r.Txn != nil && e.w.unread(r.Txn) {
+		result.Unread, r.Get = true, r.Get[:1] // that is what the client sees
+	}
 	for _, key := range r.Get {
 		if kv, ok := e.keys[key]; ok {
 			result.KVs[key] = kv
@@ -107,6 +121,21 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		}
 	}
 	return result
+}
+
+// errTooMany is that of a transaction that does not fit.
+var errTooMany = errors.New("too many operations")
+
+// outcome finds out whether the conditions of a transaction hold.
+func (e *etcd) outcome(t *core.Txn) *core.Result {
+	r := &core.Result{Held: true, Succeeded: true, Rev: e.rev}
+	for i := range t.If {
+		if c := &t.If[i]; !e.holds(c) {
+			r.Succeeded, r.Pin = false, []core.Cond{{Key: c.Key, Kind: core.ModIs, Rev: e.keys[c.Key].Mod}}
+			break
+		}
+	}
+	return r
 }
 
 func (e *etcd) write(rev int64, id uint64, writes []core.Write) bool {

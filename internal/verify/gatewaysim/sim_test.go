@@ -67,7 +67,8 @@ func TestRulesAreNeeded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := uint64(1); seed <= tries; seed++ {
+			first := map[string]uint64{"session-first": 1701}[name] // about one seed in 1,500 shows that
+			for seed := max(first, 1); seed < first+tries; seed++ {
 				c := Draw(seed)
 				c.Without = without
 				if r := Run(c); r.Broken != "" && !strings.HasPrefix(r.Broken, "stuck") && !strings.HasPrefix(r.Broken, "slow") {
@@ -75,7 +76,7 @@ func TestRulesAreNeeded(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("seeds 1 to %d show no violation without %s", tries, name)
+			t.Fatalf("%d seeds show no violation without %s", tries, name)
 		})
 	}
 }

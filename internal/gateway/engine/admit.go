@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+)
+
+// Txns executes transactions that need more of etcd's limit of operations than what the client sent.
+type Txns struct {
+	kv   pb.KVClient
+	most atomic.Int64 // etcd allows at least so many, as far as is known
+}
+
+// NewTxns executes transactions over a connection.
+func NewTxns(conn grpc.ClientConnInterface) *Txns {
+	x := &Txns{kv: pb.NewKVClient(conn)}
+	x.most.Store(maxTxnOps)
+	return x
+}
+
+// Execute has etcd execute a transaction in place of what a client sent.
+func (x *Txns) Execute(ctx context.Context, t *pb.TxnRequest, original *pb.RequestOp) (*pb.TxnResponse, error) {
+	if need(t) <= int(x.most.Load()) {
+		return x.kv.Txn(ctx, t)
+	}
+	f, answer, err := x.attempt(ctx, newRequest(ctx, txnOp(t), original), nil, []*pb.RequestOp{txnOp(t)}, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	answers, _ := f.answers(answer)
+	inner := answers[0].GetResponseTxn()
+	inner.Header = answer.Header
+	return inner, nil
+}
+
+// attempt has etcd execute operations under conditions, in the first form that fits. If none fits, etcd may allow more
+// operations than is known, and is asked; nil: not if the operations may be executed apart.
+func (x *Txns) attempt(ctx context.Context, c *request, conditions []*pb.Compare, ops, reads []*pb.RequestOp, apart bool) (*form, *pb.TxnResponse, error) {
+	for {
+		limit := int(x.most.Load())
+		if c.admitted {
+			limit = max(limit, c.own)
+		}
+		f := formOf(conditions, ops, reads, limit)
+		if (f.list != nil || c.own > limit) && !c.admitted {
+			if err := x.admit(ctx, c); err != nil {
+				return nil, nil, err
+			}
+			c.admitted = true
+			continue
+		}
+		fits := f.needs <= limit
+		if !fits && apart {
+			return nil, nil, nil
+		}
+		answer, err := x.kv.Txn(ctx, f.txn)
+		if fits && f.needs > max(c.own, 1) && errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) { // etcd executed nothing
+			x.most.Store(int64(f.needs - 1))
+			continue
+		}
+		return f, answer, err
+	}
+}
+
+// admit has etcd check a client's transaction that is to be executed in another arrangement: its limit of operations, and that
+// no two operations write the same key. etcd executes none of them.
+func (x *Txns) admit(ctx context.Context, c *request) error {
+	t := c.original.GetRequestTxn()
+	var twice error
+	for i, list := range [][]*pb.RequestOp{t.GetSuccess(), t.GetFailure()} {
+		if len(list) == 0 {
+			continue
+		}
+		other := [][]*pb.RequestOp{t.GetFailure(), t.GetSuccess()}[i]
+		nothing := read(&pb.RangeRequest{Key: ownEmpty, CountOnly: true})
+		check := &pb.TxnRequest{Success: slices.Repeat([]*pb.RequestOp{nothing}, max(len(t.Compare), len(other))), Failure: list}
+		_, err := x.kv.Txn(ctx, check)
+		switch {
+		case err == nil:
+		case errors.Is(rpctypes.Error(err), rpctypes.ErrDuplicateKey): // etcd looks for that last
+			twice = cmp.Or(twice, err)
+		default:
+			return err
+		}
+	}
+	return twice
+}
+
+// ownEmpty is a key that does not exist.
+var ownEmpty = []byte(OwnPrefix + "-")
