@@ -71,13 +71,11 @@ static __always_inline struct nq_port *port_at(__u32 ifindex)
 /*
  * Looks up the way of a message of the node's own; 0 on success, else a BPF_FIB_LKUP_RET_* or an error. The kernel looks
  * up on behalf of an input device on which forwarding is on. The loopback device stands for "from this machine", so
- * that no port has to be turned into a router's. A way out by an interface that is no port is left to the agent.
+ * that no port has to be turned into a router's. ctx is a program's, of XDP or tc.
  */
-static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
-				       __u32 message_bytes)
+static __always_inline long look_up(void *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
+				    __u32 message_bytes)
 {
-	long rc;
-
 	__builtin_memset(fib, 0, sizeof(*fib));
 	fib->family = 2; /* AF_INET */
 	fib->l4_protocol = IPPROTO_UDP;
@@ -87,10 +85,18 @@ static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup
 	fib->ifindex = NQ_LOOPBACK_IFINDEX;
 	fib->ipv4_src = nq_self_addr;
 	fib->ipv4_dst = dst;
-	rc = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
-	if (!rc && !port_at(fib->ifindex))
-		return BPF_FIB_LKUP_RET_NOT_FWDED;
-	return rc;
+	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+}
+
+#define NQ_FIB_NO_PORT 0x100 /* beside BPF_FIB_LKUP_RET_*: the way leads by an interface that is no port */
+
+/* As look_up; NQ_FIB_NO_PORT where the program cannot send by the interface. */
+static __always_inline long fib_lookup(void *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
+				       __u32 message_bytes)
+{
+	long rc = look_up(ctx, fib, dst, dport, message_bytes);
+
+	return !rc && !port_at(fib->ifindex) ? NQ_FIB_NO_PORT : rc;
 }
 
 /* Sends the message in the frame back to where the frame came from. */

@@ -73,8 +73,8 @@ static __noinline void tag_clone(struct nq_work *w, const __u8 *message, struct 
 	clone->trailer = trailer_of(w, ring, n, end_word(clone->addr, clone->port));
 }
 
-/* Gives the agent a clone that it has to send itself; else counts it as unroutable. */
-static __noinline int punt_clone(struct nq_descriptor *p, __be32 addr, __u32 port_answer, long fib_result)
+/* Gives the agent a message of n bytes that it has to send itself; else counts it as unroutable. */
+static __noinline int punt_short(const void *message, __u32 n, __be32 addr, __be16 port, long fib_result)
 {
 	struct nq_punt *punt;
 
@@ -85,16 +85,28 @@ static __noinline int punt_clone(struct nq_descriptor *p, __be32 addr, __u32 por
 		return drop(0, NQ_OUTCOME_UNROUTABLE);
 	punt->at_ns = bpf_ktime_get_boot_ns();
 	punt->addr = addr;
-	punt->port = port_answer & 0xffff;
-	if (port_answer & NQ_IS_ANSWER) {
-		punt->message_bytes = p->answer_bytes;
-		__builtin_memcpy(punt->message, p->answer, NQ_ANSWER_BYTES);
-	} else {
-		punt->message_bytes = NQ_VERSION_BYTES;
-		__builtin_memcpy(punt->message, p->ack, NQ_VERSION_BYTES);
-	}
+	punt->port = port;
+	punt->message_bytes = n;
+	__builtin_memcpy(punt->message, message, NQ_VERSION_BYTES);
+	if (n == NQ_ANSWER_BYTES)
+		__builtin_memcpy(punt->message + NQ_VERSION_BYTES, message + NQ_VERSION_BYTES, 8);
 	bpf_ringbuf_submit(punt, 0);
 	return 0;
+}
+
+/* Passes the answer, and what the ACKs need, to tc ingress, which sends both. */
+static __noinline int detour_answer(struct xdp_md *ctx, struct nq_work *w, struct nq_descriptor *p)
+{
+	struct {
+		__be64 committed;
+		__u32 slot;
+	} __attribute__((packed)) rest = {.committed = bpf_cpu_to_be64(w->committed), .slot = w->slot};
+
+	if (resize(ctx, NQ_ANSWER_BYTES + sizeof(rest)) ||
+	    bpf_xdp_store_bytes(ctx, NQ_L4_END, p->answer, NQ_ANSWER_BYTES) ||
+	    bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_ANSWER_BYTES, &rest, sizeof(rest)))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return detour(ctx, w->client_addr, w->client_port, p->answer_bytes, NQ_DETOUR_WITH_ACKS);
 }
 
 /* Sends the answer to the client and an ACK to every other member. */
@@ -111,8 +123,10 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
 		p->clones[i].ifindex = 0;
 	rc = add_clone(ctx, &p->clones[0], w->client_addr, w->client_port | NQ_IS_ANSWER);
+	if (!trailer_bytes() && may_detour(ctx, rc))
+		return detour_answer(ctx, w, p);
 	if (rc)
-		punt_clone(p, w->client_addr, w->client_port | NQ_IS_ANSWER, rc);
+		punt_short(p->answer, p->answer_bytes, w->client_addr, w->client_port, rc);
 	else
 		n = 1;
 	if (trailer_bytes())
@@ -125,7 +139,7 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 			break;
 		rc = add_clone(ctx, clone, c->members[i].addr, c->members[i].port);
 		if (rc) {
-			punt_clone(p, c->members[i].addr, c->members[i].port, rc);
+			punt_short(p->ack, NQ_VERSION_BYTES, c->members[i].addr, c->members[i].port, rc);
 			continue;
 		}
 		if (trailer_bytes())

@@ -11,6 +11,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "detour.h"
 #include "lock.h"
 #include "packet.h"
 #include "rate.h"
@@ -18,9 +19,6 @@
 #include "state.h"
 #include "tables.h"
 #include "wire.gen.h"
-
-#define NQ_TC_NEXT (-1) /* TCX_NEXT: not ours */
-#define NQ_TC_DROP 2	/* TC_ACT_SHOT */
 
 static __always_inline void *skb_data(struct __sk_buff *skb)
 {
@@ -86,7 +84,10 @@ static __always_inline int grow(struct __sk_buff *skb)
 	struct nq_live *live = 0;
 	struct nq_object *o;
 	__u64 rest_sum;
+	int action = end_detour(skb);
 
+	if (action != NQ_TC_NEXT)
+		return action;
 	if (nq_tags != NQ_TAGS_OFF || skb->vlan_present || !is_fast_read(skb_data(skb), skb_end(skb), &rest_sum))
 		return NQ_TC_NEXT;
 	o = find_fast(skb_data(skb), &live);

@@ -9,6 +9,7 @@
  *   multicast.h  multicast                clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
+ *   detour.h   messages that leave at tc ingress
  *   fast.h    the fast path, in place: fast_write.h, fast_read.h, single.h
  *   bundle.h   B1 to B5
  *   heartbeat.h H1 to H4
@@ -65,6 +66,8 @@
 #include "single.h"
 
 #include "bundle.h"
+
+#include "detour.h"
 
 #include "grow.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Where messages leave; those that no port leads to are the agent's. */
+/* Where messages leave. Those that no port leads to take a detour by tc ingress, or are the agent's. */
 #ifndef NQ_ROUTE_H
 #define NQ_ROUTE_H
 
@@ -33,7 +33,57 @@ struct {
 
 static __always_inline int is_for_agent(long fib_result)
 {
-	return fib_result == BPF_FIB_LKUP_RET_NO_NEIGH || fib_result == BPF_FIB_LKUP_RET_NOT_FWDED;
+	return fib_result == BPF_FIB_LKUP_RET_NO_NEIGH || fib_result == BPF_FIB_LKUP_RET_NOT_FWDED ||
+	       fib_result == NQ_FIB_NO_PORT;
+}
+
+#define NQ_MARK_BYTES 5
+
+volatile const __u8 nq_detours = 0;		 /* nq_grow is at tc ingress of every port */
+volatile const __u8 nq_mark[NQ_MARK_BYTES] = {}; /* of frames that take a detour; a random number */
+
+/* Byte behind the mark. */
+enum nq_detour_kind { NQ_DETOUR, NQ_DETOUR_WITH_ACKS };
+
+static __always_inline int is_marked(struct frame *f)
+{
+	int same = 1;
+
+	for (int i = 0; i < NQ_MARK_BYTES; i++)
+		same &= f->eth.h_source[i] == nq_mark[i];
+	return same && ip_of(f)->saddr == nq_self_addr;
+}
+
+/*
+ * Whether a message takes a detour (detour.h). A frame without a sender is one that the agent runs the program on: it
+ * passes to no hook.
+ */
+static __always_inline int may_detour(struct xdp_md *ctx, long fib_result)
+{
+	struct frame *f = data_of(ctx);
+	__u8 any = 0;
+
+	if (!nq_detours || (fib_result != BPF_FIB_LKUP_RET_NO_NEIGH && fib_result != NQ_FIB_NO_PORT) ||
+	    (void *)(f + 1) > end_of(ctx))
+		return 0;
+	for (int i = 0; i < ETH_ALEN; i++)
+		any |= f->eth.h_source[i];
+	return any != 0;
+}
+
+/* Passes the frame, whose message is of n bytes with its trailer, to tc ingress. */
+static __always_inline int detour(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 n, enum nq_detour_kind kind)
+{
+	struct frame *f = data_of(ctx);
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return XDP_DROP;
+	*proto_of(f) = bpf_htons(ETH_P_IP);
+	for (int i = 0; i < NQ_MARK_BYTES; i++)
+		f->eth.h_source[i] = nq_mark[i];
+	f->eth.h_source[NQ_MARK_BYTES] = kind;
+	write_l3(f, dst, dport, n);
+	return XDP_PASS;
 }
 
 /* Gives the agent the message that stands in the frame, to send through its socket. */
@@ -65,6 +115,8 @@ static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 
 	struct frame *f;
 	long rc = fib_lookup(ctx, &fib, dst, dport, message_bytes);
 
+	if (may_detour(ctx, rc))
+		return detour(ctx, dst, dport, message_bytes + trailer_bytes(), NQ_DETOUR);
 	if (is_for_agent(rc))
 		return punt(ctx, dst, dport, message_bytes);
 	f = data_of(ctx);

@@ -40,13 +40,16 @@ type machine struct {
 	addr netip.AddrPort
 	mode xdp.Mode
 
+	members []netip.AddrPort // of the chain, the node last
+
 	plane *xdp.Plane
 	stop  func()
 }
 
 func newMachine(t *testing.T) *machine {
 	addr := netip.AddrPortFrom(netip.MustParseAddr(nodeAddr), wire.Port)
-	return &machine{t: t, dir: pods.Dir(t.TempDir()), pins: pods.PinRoot, addr: addr, mode: xdp.Auto}
+	return &machine{t: t, dir: pods.Dir(t.TempDir()), pins: pods.PinRoot, addr: addr, mode: xdp.Auto,
+		members: []netip.AddrPort{addr}}
 }
 
 // start starts the node, or takes over the one that an earlier start left in the kernel.
@@ -58,7 +61,7 @@ func (m *machine) start() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{m.addr}}
+	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: len(m.members) - 1, Members: m.members}
 	err = errors.Join(plane.ConfigureAll(map[uint16]chain.ShardConfig{0: config}), plane.Grant(0, dataplane.Forever))
 	if err != nil {
 		m.t.Fatal(err)

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -93,6 +95,8 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 	return constants{
 		"nq_self_addr":       node.Addr().As4(),
 		"nq_pod_addr":        [4]byte{},
+		"nq_detours":         flag(hasTCX()),
+		"nq_mark":            newMark(),
 		"nq_self_port":       be16(node.Port()),
 		"nq_shard_mask":      uint32(o.Shards - 1),
 		"nq_cell_bytes":      uint32(o.CellBytes),
@@ -105,6 +109,19 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_contended_ns":    uint32(dataplane.ContendedAfter),
 		"nq_weak_memory":     weakMemory(),
 	}
+}
+
+// hasTCX reports whether the kernel takes nq_grow at tc ingress: from Linux 6.6 on.
+func hasTCX() bool {
+	const loopbackIndex = 1 // in every network namespace
+	_, err := link.QueryPrograms(link.QueryOptions{Target: loopbackIndex, Attach: ebpf.AttachTCXIngress})
+	return err == nil
+}
+
+// newMark returns the mark of frames that take a detour: see detour.h.
+func newMark() (mark [5]byte) {
+	_, _ = rand.Read(mark[:]) // never fails
+	return mark
 }
 
 // weakMemory is whether the CPU reorders loads.
