@@ -109,8 +109,8 @@ func receiveFrom(conn *net.UDPConn, want func(*wire.Message) bool) (m wire.Messa
 	}
 }
 
-// TestWriteWhileAgentAway: the node is a chain's tail, and no agent runs. A write of a pod on the bridge of its machine is
-// answered, and acknowledged to the head, also if it is repeated.
+// TestWriteWhileAgentAway: the node is a chain's tail, and no agent runs. A write of a pod on the bridge of its machine
+// is answered, and acknowledged to the head, also if it is repeated.
 func TestWriteWhileAgentAway(t *testing.T) {
 	for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/pods"
 )
 
-// TestDeleteOfAnother: a late DEL whose path leads to another pod by now takes nothing from that pod, whether a record of
-// the earlier container is left or not. Nor does the DEL of the first of two containers in one namespace.
+// TestDeleteOfAnother: a late DEL whose path leads to another pod by now takes nothing from that pod, whether a record
+// of the earlier container is left or not. Nor does the DEL of the first of two containers in one namespace.
 func TestDeleteOfAnother(t *testing.T) {
 	onMachine(t, func(t *testing.T) {
 		m := newMachine(t)

@@ -46,6 +46,7 @@ func TestCluster(t *testing.T) {
 	if is := c.status(); is.Store != "chain" || !is.MemoryLeases {
 		t.Errorf("the gateway does not read from the chain, or leases are not in its memory: %+v", is)
 	}
+	c.whole()
 	c.kubectl("apply", "--filename", "testdata/pods.yaml", "--filename", "testdata/load.yaml")
 	c.kubectl("rollout", "status", "daemonset/waiting", limitFlag)
 	c.stableAddress()
@@ -75,6 +76,7 @@ func TestCluster(t *testing.T) {
 	})
 	c.under("the gateway with the leases is killed", c.leasesInMemory)
 	c.under("leases go back to etcd", c.leasesBack)
+	c.whole()
 	c.kubectl("delete", "job/stable", "--wait")
 	c.kubectl("apply", "--filename", "testdata/pods.yaml")
 	c.stableAddress()

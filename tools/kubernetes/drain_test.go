@@ -40,6 +40,27 @@ func (c *cluster) chain() (is chain, err error) {
 	return is, err
 }
 
+// whole waits until every machine's node has shards, and every chain is whole. Without them a node answers no read.
+func (c *cluster) whole() {
+	c.t.Helper()
+	c.await("a whole chain", func() error {
+		is, err := c.chain()
+		if err != nil {
+			return err
+		}
+		serving := 0
+		for _, n := range is.Nodes {
+			if n.Standing == "up" && n.Shards > 0 {
+				serving++
+			}
+		}
+		if serving != 4 || is.Shards.Whole != is.Shards.Total || is.Shards.Copying+is.Shards.Moves > 0 {
+			return fmt.Errorf("%+v", is)
+		}
+		return nil
+	})
+}
+
 // awaitStanding waits until a machine's node has a standing, and shards unless it is drained.
 func (c *cluster) awaitStanding(machine, standing string) {
 	c.t.Helper()

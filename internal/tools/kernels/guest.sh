@@ -26,7 +26,7 @@ step() {
 }
 
 step conformance netcraq conformance --plane xdp --random 100000 --json
-step threads xdp.test -test.run 'TestNoLostUpdate|TestNoTornRead|TestObjectIsWhole|TestBarriersAreBarriers|TestNearby' -test.timeout 20m
+step threads xdp.test -test.run 'TestNoLostUpdate|TestNoTornRead|TestObjectIsWhole|TestBarriersAreBarriers|TestNearby|TestLeastRights' -test.timeout 20m
 step check netcraq lab check --loss 2 --dup 2 --seconds 10 --seed 1 --json
 echo "@@ done"
 poweroff -f

@@ -35,6 +35,11 @@ func hierarchies() ([]string, error) {
 	return found, lines.Err()
 }
 
+// groupShares are the files of a group's share of the CPUs, in both versions, with that of a hundred processes. A group
+// has the share of one process if it is not told otherwise. On a machine of its own, a pod competes with other pods by
+// their requests; here, all pods of a machine would get less than any process of another job.
+var groupShares = map[string]string{"cpu.shares": "102400", "cpu.weight": "10000"}
+
 // makeGroup makes a group in every hierarchy. A kubelet makes those of pods below it.
 func makeGroup(group string) error {
 	dirs, err := hierarchies()
@@ -42,11 +47,30 @@ func makeGroup(group string) error {
 		return err
 	}
 	for _, dir := range dirs {
-		if err := os.Mkdir(filepath.Join(dir, group), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		path := filepath.Join(dir, group)
+		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("control group: %w", err)
+		}
+		for file, share := range groupShares {
+			if err := setGroup(filepath.Join(path, file), share); err != nil {
+				return fmt.Errorf("control group: %w", err)
+			}
 		}
 	}
 	return nil
+}
+
+// setGroup writes a file of a group, unless its hierarchy lacks the controller.
+func setGroup(path, value string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(value)
+	return errors.Join(err, file.Close())
 }
 
 // groupPatience bounds the wait for a group whose processes are gone, but whose removal the kernel still refuses.

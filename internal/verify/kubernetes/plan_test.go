@@ -21,7 +21,7 @@ func TestPlanFitsTheManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants := []string{"--join=" + chainControllers(), "--port-if=" + uplink, "namespace: " + namespace,
-		`image: "netcraq:latest"`, ", " + optionalRight}
+		`image: "netcraq:latest"`}
 	for _, h := range workerHosts()[:3] {
 		wants = append(wants, "--metrics="+h.addr+":", `kubernetes.io/hostname: "`+h.name+`"`)
 	}
@@ -34,35 +34,6 @@ func TestPlanFitsTheManifests(t *testing.T) {
 		!strings.Contains(string(text), "--pod-addr=169.254.77.1") {
 		t.Error("the pods' address is another in the manifests")
 	}
-}
-
-func TestRights(t *testing.T) {
-	got, err := withRights("add: [SYS_NICE, SYS_RESOURCE, DAC_OVERRIDE]")
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "add: [SYS_NICE, SYS_RESOURCE, DAC_OVERRIDE]"
-	if lacksResource(t, string(status)) {
-		want = "add: [SYS_NICE, DAC_OVERRIDE]"
-	}
-	if got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
-// lacksResource reports whether the bounding set lacks the right with number 24.
-func lacksResource(t *testing.T, status string) bool {
-	t.Helper()
-	_, rest, ok := strings.Cut(status, "CapBnd:\t")
-	if !ok || len(rest) < 16 {
-		t.Fatal("no bounding set")
-	}
-	digit := strings.IndexByte("0123456789abcdef", rest[16-1-24/4])
-	return digit&1 == 0
 }
 
 func TestCredentials(t *testing.T) {
@@ -146,6 +117,22 @@ func TestGroups(t *testing.T) {
 	dirs, err := hierarchies()
 	if err != nil {
 		t.Fatal(err)
+	}
+	shares := 0
+	for _, dir := range dirs {
+		for file, want := range groupShares {
+			have, err := os.ReadFile(filepath.Join(dir, groupOf(name, "machine-1"), file))
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			shares++
+			if err != nil || strings.TrimSpace(string(have)) != want {
+				t.Errorf("%s in %s: %q, %v", file, dir, have, err)
+			}
+		}
+	}
+	if shares != 1 {
+		t.Errorf("%d hierarchies share the CPUs, not one", shares)
 	}
 	for _, dir := range dirs {
 		if err := os.MkdirAll(filepath.Join(dir, groupOf(name, "machine-1"), "kubepods", "pod"), 0o755); err != nil {

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // namespace is that of the manifests.
@@ -98,24 +96,19 @@ func (s *state) podsReady(ctx context.Context, a *API) error {
 	return nil
 }
 
-// apply applies the manifests as they are, without a right that this machine cannot give: of a container that asks for
-// one more, nothing starts.
+// apply applies the manifests as they are.
 func (s *state) apply(ctx context.Context) error {
 	text, err := os.ReadFile(s.Options.Manifests)
 	if err != nil {
 		return err
 	}
 	head := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n---\n"
-	manifests, err := withRights(string(text))
-	if err != nil {
-		return err
-	}
 	secrets, err := s.secrets(ctx)
 	if err != nil {
 		return err
 	}
 	cmd := s.kubectl(ctx, "apply", "--validate=strict", "--filename", "-")
-	cmd.Stdin = strings.NewReader(head + secrets + manifests)
+	cmd.Stdin = strings.NewReader(head + secrets + string(text))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl apply: %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -125,19 +118,4 @@ func (s *state) apply(ctx context.Context) error {
 func (s *state) kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	program := filepath.Join(s.Options.Programs, "kubectl")
 	return exec.CommandContext(ctx, program, append([]string{"--kubeconfig", Kubeconfig(s.Options.Name)}, args...)...)
-}
-
-// optionalRight is one that the manifests need before Linux 5.11 only, and that sandboxes lack.
-const optionalRight = "SYS_RESOURCE"
-
-func withRights(manifests string) (string, error) {
-	// The bounding set is what programs of this machine can get.
-	has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0)
-	if err != nil {
-		return "", err
-	}
-	if has == 0 {
-		manifests = strings.ReplaceAll(manifests, ", "+optionalRight, "")
-	}
-	return manifests, nil
 }
