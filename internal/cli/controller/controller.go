@@ -132,7 +132,10 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 	}
 	o.Log = cli.NewLog(stderr, flags.verbose, flags.json)
 	cli.WarnOpen(o.Log, o.Identity != nil, true) // whether there are tags is not known yet
-	if err := scheduling.Raise(flags.priority); err != nil {
+	switch err := scheduling.Raise(flags.priority); {
+	case errors.Is(err, scheduling.ErrNotRealTime):
+		o.Log.Info("on a busy machine it may suspect live nodes", "because", err)
+	case err != nil:
 		o.Log.Warn("this process may not raise its priority (CAP_SYS_NICE): on a busy machine it may suspect live nodes",
 			"because", err)
 	}

@@ -218,7 +218,10 @@ func (flags *nodeFlags) check() error {
 // prepareMember prepares a node of a cluster that controllers run, once its plane is open: loading programs takes long
 // and needs no priority.
 func (flags *nodeFlags) prepareMember(log *slog.Logger, plane dataplane.Plane, join *agent.Join) {
-	if err := scheduling.Raise(flags.priority); err != nil {
+	switch err := scheduling.Raise(flags.priority); {
+	case errors.Is(err, scheduling.ErrNotRealTime):
+		log.Info("heartbeats may be late on a busy machine", "node", flags.name, "because", err)
+	case err != nil:
 		log.Debug("heartbeats may be late on a busy machine: this process may not raise its priority", "node",
 			flags.name, "because", err)
 	}

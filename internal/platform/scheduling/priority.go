@@ -4,6 +4,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -52,15 +53,28 @@ const (
 // times as long to join as with 1000.
 const collectAt = 400
 
+// ErrNotRealTime says that the kernel refused the real-time class and took a lower nice value. It does so in control
+// groups without real-time runtime, such as those of pods, if it is built with CONFIG_RT_GROUP_SCHED.
+var ErrNotRealTime = errors.New("the kernel refuses the real-time class, as in control groups without cpu.rt_runtime_us; " +
+	"the process has a lower nice value instead, which counts within its group only")
+
 // Raise puts all threads of this process into a class. If the kernel refuses the real-time class, the threads get a lower
 // nice value. Threads that start later inherit the class. All threads need the same class: Go's collector spins until the
 // other threads reach a safe point, and a thread of lower priority may not get there meanwhile. The error is the kernel's
-// refusal.
+// refusal, [ErrNotRealTime] if that is of the real-time class alone.
 func Raise(class Class) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	return EachThread(func(thread int) error { return raise(class, thread) })
+	var refused error
+	err := EachThread(func(thread int) error {
+		err := raise(class, thread)
+		if errors.Is(err, ErrNotRealTime) {
+			refused, err = err, nil
+		}
+		return err
+	})
+	return cmp.Or(err, refused)
 }
 
 // raise raises one thread. A thread that is already in the real-time class keeps its priority.
@@ -69,15 +83,18 @@ func raise(class Class, thread int) error {
 	if err != nil || isRealTime(now) {
 		return err
 	}
+	var refused error
 	// Round robin: threads of equal priority alternate. The kernel reserves a part of the time for ordinary threads.
 	if class == RealTime {
 		attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
 		if err := unix.SchedSetAttr(thread, &attributes, 0); err == nil || errors.Is(err, unix.ESRCH) {
 			return err
 		}
+		refused = ErrNotRealTime
 	}
-	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL,
+	err = unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL,
 		Nice: niceness, Runtime: sliceNs}, 0)
+	return cmp.Or(err, refused)
 }
 
 // Ordinary gives this process the default priority, whatever it has inherited.
