@@ -21,7 +21,7 @@ func TestPlanFitsTheManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants := []string{"--join=" + chainControllers(), "--port-if=" + uplink, "namespace: " + namespace,
-		`image: "netcraq:latest"`}
+		`image: "netcraq:latest"`, "add: [BPF, PERFMON, NET_ADMIN, SYS_NICE]}"}
 	for _, h := range workerHosts()[:3] {
 		wants = append(wants, "--metrics="+h.addr+":", `kubernetes.io/hostname: "`+h.name+`"`)
 	}

@@ -85,7 +85,10 @@ func useWithLeastRights(t *testing.T) {
 	}
 	o := testOptions(t)
 	o.Pods = netip.MustParseAddr("169.254.77.1")
-	for _, step := range []func(*Plane) error{func(p *Plane) error { return errors.Join(configureLone(p), useTables(p)) }, useTables} {
+	begin := func(p *Plane) error {
+		return errors.Join(configureLone(p), useTables(p), p.SetTags(wire.TagsAccepted))
+	}
+	for _, step := range []func(*Plane) error{begin, useTables} {
 		p, err := Open(o) // the second one takes over
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +128,7 @@ func useTables(p *Plane) error {
 	_, loadsErr := p.Loads()
 	return errors.Join(err, getErr, exportErr, collectErr, usageErr, loadsErr,
 		p.Import([]dataplane.KeyedObject{{Key: wire.Key{Hi: 2}, Object: object}}, nil),
-		p.SetHeart(chain.Heart{}), p.Remember([]byte("note")), p.SetTags(wire.TagsAccepted), p.SetTags(wire.TagsOff),
+		p.SetHeart(chain.Heart{}), p.Remember([]byte("note")),
 		p.waitForGrace(), p.ConfigureAll(map[uint16]chain.ShardConfig{0: {Epoch: 1}}), p.Drop([]uint16{0}), configureLone(p),
 		podsOf(p))
 }
