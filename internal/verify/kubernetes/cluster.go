@@ -211,10 +211,12 @@ func (s *state) startMachine(h host) error {
 	if err := s.write(); err != nil {
 		return err
 	}
+	group := groupOf(s.Options.Name, h.name)
+	err = errors.Join(makeGroup(group), joinGroup(group, p.PID))
 	if h.number == 0 {
-		err = joinControl(s.Options.Name, p)
+		err = errors.Join(err, joinControl(s.Options.Name, p))
 	} else {
-		err = errors.Join(makeGroup(groupOf(s.Options.Name, h.name)), joinWorker(h, p, s.Machines[Control]))
+		err = errors.Join(err, joinWorker(h, p, s.Machines[Control]))
 	}
 	if err != nil && !p.Alive() {
 		err = fmt.Errorf("%w: the machine has ended: %s", err, lastLine(LogOf(s.Options.Name, h.name, "machine")))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -35,12 +36,12 @@ func hierarchies() ([]string, error) {
 	return found, lines.Err()
 }
 
-// groupShares are the files of a group's share of the CPUs, in both versions, with that of a hundred processes. A group
-// has the share of one process if it is not told otherwise. On a machine of its own, a pod competes with other pods by
+// groupShares are the files of a group's share of the CPUs, in both versions, with that of ten processes. A group has
+// the share of one process if it is not told otherwise. On a machine of its own, a pod competes with other pods by
 // their requests; here, all pods of a machine would get less than any process of another job.
-var groupShares = map[string]string{"cpu.shares": "102400", "cpu.weight": "10000"}
+var groupShares = map[string]string{"cpu.shares": "10240", "cpu.weight": "1000"}
 
-// makeGroup makes a group in every hierarchy. A kubelet makes those of pods below it.
+// makeGroup makes the group of a machine in every hierarchy. A kubelet makes those of pods below it.
 func makeGroup(group string) error {
 	dirs, err := hierarchies()
 	if err != nil {
@@ -53,6 +54,29 @@ func makeGroup(group string) error {
 		}
 		for file, share := range groupShares {
 			if err := setGroup(filepath.Join(path, file), share); err != nil {
+				return fmt.Errorf("control group: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// joinGroup puts a process, and those that it will start, below the group of its machine, where CPUs are shared.
+func joinGroup(group string, pid int) error {
+	dirs, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		for file := range groupShares {
+			if _, err := os.Stat(filepath.Join(dir, group, file)); errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			services := filepath.Join(dir, group, "services")
+			if err := os.Mkdir(services, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("control group: %w", err)
+			}
+			if err := setGroup(filepath.Join(services, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
 				return fmt.Errorf("control group: %w", err)
 			}
 		}

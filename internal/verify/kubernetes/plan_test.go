@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,6 +136,17 @@ func TestGroups(t *testing.T) {
 	if shares != 1 {
 		t.Errorf("%d hierarchies share the CPUs, not one", shares)
 	}
+	service := exec.Command("sleep", "60")
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	joined := joinGroup(groupOf(name, "machine-1"), service.Process.Pid)
+	in, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", service.Process.Pid))
+	if joined != nil || !strings.Contains(string(in), groupOf(name, "machine-1")+"/services\n") {
+		t.Errorf("a service of a machine: %v, %v, groups %s", joined, err, in)
+	}
+	_ = service.Process.Kill()
+	_ = service.Wait()
 	for _, dir := range dirs {
 		if err := os.MkdirAll(filepath.Join(dir, groupOf(name, "machine-1"), "kubepods", "pod"), 0o755); err != nil {
 			t.Fatal(err)
