@@ -57,11 +57,9 @@ type pending struct {
 
 // known is a key of the chain as it was last seen.
 type known struct {
-	valid    bool
-	version  uint64 // 0: the key does not exist
-	epoch    uint32
-	object   *core.Object // nil: none
-	revision int64        // of the revision object
+	valid     bool
+	version   uint64 // 0: the key does not exist
+	core.Cell        // the shard's generation is its epoch: that changes whenever the state is lost, and more often
 }
 
 // New makes a store; the prefix keeps etcds apart that share a chain. near may be nil.
@@ -169,13 +167,7 @@ func (k *known) answer(op *core.Op, err error) core.Answer {
 	if err != nil {
 		return core.Answer{Status: core.Away}
 	}
-	a := core.Answer{Shard: uint64(k.epoch), Rev: k.revision}
-	switch {
-	case op.Kind == core.ReadRevision && k.revision == 0, op.Kind == core.ReadObject && k.object == nil:
-		a.Status = core.Miss
-	case op.Kind == core.ReadObject:
-		a.Object = *k.object
-	}
+	a, _ := k.Apply(op, 0)
 	return a
 }
 
@@ -189,23 +181,23 @@ func (s *Store) look(ctx context.Context, op *core.Op) (known, error) {
 func seen(op *core.Op, r client.Result, err error) (known, error) {
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return known{valid: true, epoch: r.Epoch}, nil
+		return known{valid: true, Cell: core.Cell{Shard: uint64(r.Epoch)}}, nil
 	case err != nil:
 		return known{}, err
 	}
-	k := known{valid: true, version: r.Version, epoch: r.Epoch}
+	k := known{valid: true, version: r.Version, Cell: core.Cell{Shard: uint64(r.Epoch)}}
 	return k, k.decode(op, r.Value)
 }
 
 func (k *known) decode(op *core.Op, value []byte) (err error) {
 	if op.Kind != core.Max && op.Kind != core.ReadRevision {
-		k.object, err = decode(value)
+		k.Object, err = decode(value)
 		return err
 	}
 	if len(value) != 8 {
 		return errFormat
 	}
-	k.revision = int64(binary.BigEndian.Uint64(value))
+	k.Revision = int64(binary.BigEndian.Uint64(value))
 	return nil
 }
 
@@ -278,14 +270,14 @@ func (s *Store) try(ctx context.Context, key string, l *line, batch []pending) (
 			l.known, fresh = k, true
 		}
 		next := l.known
-		if next.object != nil {
-			o := *next.object
-			next.object = &o
+		if next.Object != nil {
+			o := *next.Object
+			next.Object = &o
 		}
 		answers, changed := make([]core.Answer, len(batch)), false
 		for i, p := range batch {
 			var did bool
-			answers[i], did = next.execute(p.op)
+			answers[i], did = next.Apply(p.op, 0)
 			changed = changed || did
 		}
 		if !changed {
@@ -301,7 +293,7 @@ func (s *Store) try(ctx context.Context, key string, l *line, batch []pending) (
 		case err == nil:
 			return answers, nil
 		case errors.As(err, &failed) && failed.Version != 0 && !failed.ValueUnknown && len(failed.Value) > 0:
-			l.known, fresh = known{valid: true, version: failed.Version, epoch: l.known.epoch}, true
+			l.known, fresh = known{valid: true, version: failed.Version, Cell: core.Cell{Shard: l.known.Shard}}, true
 			if err := l.known.decode(batch[0].op, failed.Value); err != nil {
 				return nil, err
 			}
@@ -315,7 +307,7 @@ func (s *Store) try(ctx context.Context, key string, l *line, batch []pending) (
 				}
 			}
 			return answers, nil
-		case errors.Is(err, client.ErrTooLarge) && len(next.object.Value) > 0:
+		case errors.Is(err, client.ErrTooLarge) && len(next.Object.Value) > 0:
 			s.largest.Store(s.largest.Load() / 2)
 		default:
 			return nil, err
@@ -325,60 +317,22 @@ func (s *Store) try(ctx context.Context, key string, l *line, batch []pending) (
 
 // write replaces what is known of a key.
 func (s *Store) write(ctx context.Context, key string, l *line, next *known) error {
-	if next.object == nil && next.revision == 0 { // nothing but REMOVE comes to this
+	if next.Object == nil && next.Revision == 0 { // nothing but REMOVE comes to this
 		l.known.valid = false
 		_, err := s.chain.Delete(ctx, key)
 		return err
 	}
 	var value []byte
-	if next.revision != 0 {
-		value = binary.BigEndian.AppendUint64(nil, uint64(next.revision))
-	} else if value = encode(nil, next.object); len(value) > int(s.largest.Load()) {
-		next.object.State, next.object.Value = core.NotCacheable, ""
-		value = encode(value[:0], next.object)
+	if next.Revision != 0 {
+		value = binary.BigEndian.AppendUint64(nil, uint64(next.Revision))
+	} else if value = encode(nil, next.Object); len(value) > int(s.largest.Load()) {
+		next.Object.State, next.Object.Value = core.NotCacheable, ""
+		value = encode(value[:0], next.Object)
 	}
-	outcome := s.chain.Do(ctx, []client.Op{client.CASOp(key, l.known.version, value).InEpoch(l.known.epoch)})[0]
+	outcome := s.chain.Do(ctx, []client.Op{client.CASOp(key, l.known.version, value).InEpoch(uint32(l.known.Shard))})[0]
 	if outcome.Err == nil {
-		next.version, next.epoch = outcome.Version, outcome.Epoch
+		next.version, next.Shard = outcome.Version, uint64(outcome.Epoch)
 		l.known = *next
 	}
 	return outcome.Err
-}
-
-// execute executes an operation on a key as it is known, as core.Shard does. The shard's generation is its epoch: that changes
-// whenever the state is lost, and more often.
-func (k *known) execute(op *core.Op) (a core.Answer, changed bool) {
-	o := k.object
-	switch {
-	case op.Kind == core.Max:
-		a, changed = k.max(op)
-	case op.Kind == core.Create:
-		switch {
-		case op.Shard != uint64(k.epoch), o != nil && o.Gen > op.Gen:
-			a.Status = core.Gone
-		case o == nil || o.Gen < op.Gen:
-			k.object, changed = &core.Object{Gen: op.Gen, Joining: true}, true
-		}
-	case o == nil || o.Gen != op.Gen:
-		a.Status = core.Gone
-	case op.Kind == core.Remove:
-		k.object, changed = nil, true
-	default:
-		a, changed = o.Take(op), true
-	}
-	a.Shard = uint64(k.epoch)
-	return a, changed
-}
-
-func (k *known) max(op *core.Op) (a core.Answer, changed bool) {
-	switch {
-	case op.Shard != uint64(k.epoch):
-		a.Status = core.Gone
-	case k.revision == 0 && !op.Make:
-		a.Status = core.Miss
-	case op.Rev > k.revision:
-		k.revision, changed = op.Rev, true
-	}
-	a.Rev = k.revision
-	return a, changed
 }
