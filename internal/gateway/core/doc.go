@@ -6,7 +6,7 @@
 // # Parts
 //
 // etcd is the durable store. A chain holds cached [Object] values, one for each placed key, and the newest revision that
-// any gateway has revealed. [Shard] executes each [Op] in the chain. A directory in etcd names the placed keys, with
+// any gateway has revealed. [Cell.Apply] executes each [Op] in the chain. A directory in etcd names the placed keys, with
 // the generation of each object. A gateway has a session in etcd, under a lease, and a bit in objects.
 //
 // # The caller's duties
