@@ -30,12 +30,13 @@ const (
 )
 
 // Balancer changes chains by load: it lengthens chains with many reads, shortens them afterwards, and moves shards away
-// from nodes with much more load than others. A load has to last, and a changed shard rests. The load after a decision is
+// from nodes with much more load than others. It also gives heads to nodes with few of them. A load has to last, and a changed shard rests. The load after a decision is
 // well away from the load that would undo it, so a steady load causes no further change.
 type Balancer struct {
 	options BalanceOptions
 	hot     map[uint16]time.Duration // shards that one more member would help: since when
 	calm    map[uint16]time.Duration // shards that would do with one less: since when
+	short   map[NodeID]time.Duration // nodes with too few heads: since when
 	over    map[uint16]time.Duration // shards with more members than there are nodes: since when
 	changed map[uint16]time.Duration // shards: when they were changed last
 	busy    map[NodeID]time.Duration // nodes that do too much: since when
@@ -50,17 +51,20 @@ func NewBalancer(o BalanceOptions) *Balancer {
 	o.CoolDown = cmp.Or(o.CoolDown, time.Minute)
 	o.AtOnce = cmp.Or(o.AtOnce, 4)
 	return &Balancer{options: o, hot: make(map[uint16]time.Duration), calm: make(map[uint16]time.Duration),
-		over:    make(map[uint16]time.Duration),
+		over: make(map[uint16]time.Duration), short: make(map[NodeID]time.Duration),
 		changed: make(map[uint16]time.Duration), busy: make(map[NodeID]time.Duration), moved: make(map[NodeID]time.Duration)}
 }
 
-// Decide returns commands for the leader: [Resize] and [MoveShard]. The caller asks about once a second. It returns none
+// Decide returns commands for the leader: [Resize], [HandOver] and [MoveShard]. The caller asks about once a second. It returns none
 // while any shard is copied, because that shifts the load.
 func (b *Balancer) Decide(now time.Duration, s *State, l *Loads) []Command {
 	if slices.ContainsFunc(s.Shards, func(shard Shard) bool { return shard.Learner != 0 || shard.Hold != 0 }) {
 		return nil
 	}
 	if commands := b.resize(now, s, l.Shards(now)); len(commands) > 0 {
+		return commands
+	}
+	if commands := b.giveHeads(now, s); len(commands) > 0 {
 		return commands
 	}
 	return b.move(now, s, l)

@@ -95,6 +95,9 @@ func (l *loaded) do(t interface{ Fatalf(string, ...any) }, c Command) {
 			t.Fatalf("%+v of %v", c, members)
 		}
 		members[at] = to
+	case HandOver: // the head is back in an instant
+		members := l.state.Shards[c.Shard].Members
+		members[0], members[1] = members[1], members[0]
 	default:
 		t.Fatalf("the load asks for %T", c)
 	}

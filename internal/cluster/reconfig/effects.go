@@ -80,6 +80,10 @@ type (
 		Shard uint16
 		Extra uint8
 	} // members beyond Replicas
+	HandOver struct {
+		Shard uint16
+		From  string
+	} // the head leaves the chain and returns inside it, so the second member is the head (C11)
 	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
 	SetTimes   struct{ Times Times }  // zero times stay (L5)
 	SetTags    struct{ On bool }      // messages carry tags, or none (T6)
@@ -95,6 +99,7 @@ func (Remove) command()     {}
 func (Replicas) command()   {}
 func (MoveShard) command()  {}
 func (Resize) command()     {}
+func (HandOver) command()   {}
 func (AcceptLoss) command() {}
 func (SetTimes) command()   {}
 func (SetTags) command()    {}

@@ -56,6 +56,8 @@ func (l *Leader) check(c Command) error {
 		return l.checkControllers(c.Set)
 	case MoveShard:
 		return l.checkMove(&c)
+	case HandOver:
+		return l.checkHandOver(&c)
 	case Resize:
 		if err := l.checkShard(c.Shard); err != nil {
 			return err
@@ -229,6 +231,8 @@ func (d *draft) operate() {
 			l.nodes[id].convicted, l.dirty = true, true
 		case MoveShard:
 			d.move(&c)
+		case HandOver:
+			d.handOver(&c)
 		case Resize:
 			d.shard(c.Shard).Extra = c.Extra
 			l.replan(0)

@@ -138,5 +138,5 @@ func (l *Leader) notes(status *Status, lost int) []string {
 		"%d shards would be short of members even after all moves", l.work.underReplicated)
 	note(l.work.coLocated > 0, "%d shards have members with the same %s: too few of those differ",
 		l.work.coLocated, cmp.Or(l.state.Settings.Spread, "label"))
-	return notes
+	return append(notes, l.state.headsNotes()...)
 }

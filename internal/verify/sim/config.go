@@ -49,6 +49,8 @@ type Config struct {
 	RepairAfter                                      time.Duration // reconfig.Options
 	// mean time between two changes of these settings (L5); 0: none
 	Retime time.Duration
+	// mean time between two requests that a head steps back (C11); 0: none
+	StepBack time.Duration
 	// between two looks of a node for tombstones (G4); 0: it does not look
 	Sweep time.Duration
 	// session entries of a node
@@ -143,6 +145,9 @@ func drawMixed(seed uint64) Config {
 	}
 	if seed%6 == 2 || seed%6 == 3 { // likewise
 		c.Sweep = 25 * time.Millisecond
+	}
+	if seed%9 == 4 { // likewise
+		c.StepBack = 50 * time.Millisecond
 	}
 	if c.Sessions = tableSize; seed%13 == 3 { // likewise
 		c.Sessions = 2 + c.Clients*c.Shards/2

@@ -27,6 +27,7 @@ type Total struct {
 	Steps            int
 	Reconfigurations int
 	Returns          int
+	StepBacks        int
 	Collected        int
 	Forgotten        int
 	Refused          int
@@ -99,6 +100,7 @@ func (t *Total) add(seed uint64, r *Result, v *Violation) {
 	t.Steps += r.Steps
 	t.Reconfigurations += r.Reconfigurations
 	t.Returns += r.Returns
+	t.StepBacks += r.StepBacks
 	t.Collected += r.Collected
 	t.Forgotten += r.Forgotten
 	t.Refused += r.Refused

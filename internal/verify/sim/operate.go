@@ -155,6 +155,32 @@ func (w *world) retime() {
 	next()
 }
 
+// stepBack asks heads to step back again and again: those that the balancer chooses, and any.
+func (w *world) stepBack() {
+	rng := w.stream(8)
+	balancer := reconfig.NewBalancer(reconfig.BalanceOptions{After: 1})
+	var next func()
+	next = func() {
+		w.after(1+rng.Uint64N(2*uint64(w.StepBack)), func() {
+			if w.calm {
+				return
+			}
+			commands := balancer.Decide(time.Duration(w.now), &w.store.state, reconfig.NewLoads())
+			shard := uint16(rng.IntN(w.Shards))
+			if members := w.store.state.Shards[shard].Members; len(members) > 0 && len(commands) == 0 {
+				commands = append(commands, reconfig.HandOver{Shard: shard, From: w.store.state.Nodes[members[0]].Name})
+			}
+			for _, c := range commands {
+				if w.nemesis.command(c) {
+					w.result.StepBacks++
+				}
+			}
+			next()
+		})
+	}
+	next()
+}
+
 // unwhole says why the cluster is not as it should be, and of which shard it is true; empty: it is.
 func (w *world) unwhole() (shard int, why string) {
 	s := &w.store.state

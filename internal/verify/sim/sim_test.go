@@ -82,6 +82,9 @@ func TestSeeds(t *testing.T) {
 	if total.Violations > 0 {
 		t.Errorf("%d violations, first %s", total.Violations, wrong(t, Draw(total.First)))
 	}
+	if total.StepBacks == 0 {
+		t.Error("no head stepped back")
+	}
 	if total.Collected == 0 {
 		t.Error("no tombstone was collected")
 	}

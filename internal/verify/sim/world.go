@@ -45,6 +45,7 @@ type Result struct {
 	Steps            int // events
 	Reconfigurations int // epochs of a shard in which its chain became active, but the first
 	Returns          int // copies to nodes that needed only the changes
+	StepBacks        int // heads that were asked to step back, and could (C11)
 	Collected        int // tombstones that a node deleted (G4)
 	Forgotten        int // session entries that a node deleted under pressure (W12)
 	Refused          int // writes that found no room for their session (W14)
@@ -179,6 +180,9 @@ func (w *world) form() {
 	}
 	if w.Retime > 0 {
 		w.retime()
+	}
+	if w.StepBack > 0 {
+		w.stepBack()
 	}
 }
 
