@@ -26,6 +26,7 @@ func Main(short string, commands ...[]*cobra.Command) {
 		fmt.Fprintln(os.Stderr, ProductName+":", err)
 	}
 	printError(ran, err, ExitStatus(err, *started))
+	endInterrupted(err)
 	os.Exit(ExitStatus(err, *started))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/connect"
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
@@ -30,7 +31,7 @@ type lockFlags struct {
 func newLockCommand() *cobra.Command {
 	var flags lockFlags
 	cmd := &cobra.Command{
-		Use:   "lock NAME -- COMMAND [ARGUMENT...]",
+		Use:   "lock NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lock",
 		Long: `Run a command while holding a lock: in the whole cluster, one command at a time for each name.
 
@@ -39,8 +40,16 @@ holder. A resource that refuses lower tokens is safe from commands that hang and
 
 The lock is renewed while the command runs. If renewal fails for too long, or the cluster is unreachable, the command
 gets SIGTERM, and SIGKILL before another command can get the lock. The command also gets SIGKILL if this process is
-killed. Processes that the command started get these signals only if standard input is no terminal. Signals to this
-process are forwarded to the command.
+killed.
+
+Signals to this process are forwarded to the command: TERM, INT, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. A signal
+that comes while this command waits for the lock ends the wait. If standard input is a terminal, the command is in the
+same process group as this process. It gets the terminal's signals, such as that of Ctrl-C, from the terminal, and only
+the command itself gets forwarded signals. Otherwise the command has a process group of its own, and all its processes
+get them.
+
+When TSTP stops the command, this process stops too. Then nothing renews the lock. CONT continues the command if the
+lock is still held, otherwise the command gets SIGKILL.
 
 With --try the command does not wait for a live holder. A live holder renews its lock and is detected within a third of
 the lock's time to live. A holder that does not renew its lock for the whole time is gone, and the command gets the lock.
@@ -49,7 +58,7 @@ Exit status: that of the command, or 128 plus the number of the signal that ende
 is taken, 7 the lock was lost.`,
 		Example: "  netcraq lock backup -- pg_dump --file=backup.sql\n  netcraq lock deploy --try -- make deploy\n" +
 			"  netcraq lock cron --wait 10s --ttl 30s -- sh -c 'echo token $" + tokenVariable + "'",
-		Args: lockArguments,
+		Args: lockArguments, DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runLock(cmd.Context(), cmd, &flags, args[0], args[1:])
 		},
@@ -75,19 +84,19 @@ func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name str
 	if flags.try && flags.wait != 0 || flags.wait < 0 {
 		return cli.UsageError(errors.New("--wait needs a positive time, and excludes --try"))
 	}
-	c, err := flags.cluster.Connect(ctx, client.Options{Timeout: client.DefaultTimeout})
+	ctx = context.WithoutCancel(ctx) // this command handles signals itself
+	received := listen()
+	defer received.stop()
+	c, l, err := flags.await(ctx, name, received, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	l, err := flags.acquire(ctx, c.Client, name, cmd.ErrOrStderr())
-	if err != nil {
-		return lockStatus(err)
-	}
 	environment := append(os.Environ(), tokenVariable+"="+strconv.FormatUint(l.Token(), 10), lockVariable+"="+name)
-	run := guarded{stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), environment: environment}
-	ended := run.run(ctx, l, command)
-	unlocking, cancel := context.WithTimeout(context.WithoutCancel(ctx), flags.ttl)
+	run := guarded{stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), environment: environment,
+		signals: received}
+	ended := run.run(l, command)
+	unlocking, cancel := context.WithTimeout(ctx, flags.ttl)
 	defer cancel()
 	err = l.Unlock(unlocking)
 	switch {
@@ -100,6 +109,37 @@ func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name str
 			flags.ttl, err)
 	}
 	return nil
+}
+
+// await takes the lock, unless a signal ends the wait.
+func (f *lockFlags) await(ctx context.Context, name string, received *signals, log io.Writer) (*connect.Client,
+	*client.Lock, error) {
+	waiting, end := received.interrupting(ctx)
+	c, err := f.cluster.Connect(waiting, client.Options{Timeout: client.DefaultTimeout})
+	var l *client.Lock
+	if err == nil {
+		l, err = f.acquire(waiting, c.Client, name, log)
+	}
+	s := end()
+	switch {
+	case s == 0 && err == nil:
+		return c, l, nil
+	case l != nil:
+		unlocking, cancel := context.WithTimeout(ctx, f.ttl)
+		defer cancel()
+		err = l.Unlock(unlocking)
+	}
+	if c != nil {
+		c.Close()
+	}
+	if s == 0 {
+		return nil, nil, lockStatus(err)
+	}
+	ended := fmt.Errorf("the signal %q came before the command was started", s)
+	if err != nil {
+		ended = fmt.Errorf("%w: %w", ended, err)
+	}
+	return nil, nil, cli.ExitBySignal(s, ended)
 }
 
 func (f *lockFlags) acquire(ctx context.Context, c *client.Client, name string, log io.Writer) (*client.Lock, error) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -201,28 +202,24 @@ func TestLockCommandLosesLock(t *testing.T) {
 	}
 }
 
-// A signal to the command that holds the lock is passed on, and the lock is free at once.
-func TestLockCommandIsInterrupted(t *testing.T) {
-	t.Setenv(topology.PathVariable, clitest.StartChain(t))
-	ready := filepath.Join(t.TempDir(), "ready")
-	t.Setenv("READY", ready)
-	ctx, interrupt := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		_, _, err := lockCommand(ctx, "l", "--ttl", "1h", "--", "sh", "-c",
-			"trap 'exit 5' TERM; touch $READY; while :; do sleep 0.01; done")
-		ended <- err
-	}()
-	for ticker := time.NewTicker(time.Millisecond); ; <-ticker.C {
-		if _, err := os.Stat(ready); err == nil {
-			break
+// The terminal's signals reach a command in its foreground group without this process.
+func TestForwards(t *testing.T) {
+	for _, s := range []struct {
+		signal             syscall.Signal
+		shared, foreground bool
+		want               bool
+	}{
+		{syscall.SIGINT, true, true, false},
+		{syscall.SIGWINCH, true, true, false},
+		{syscall.SIGTERM, true, true, true},
+		{syscall.SIGHUP, true, true, true},
+		{syscall.SIGCONT, true, true, true},
+		{syscall.SIGINT, true, false, true},
+		{syscall.SIGINT, false, true, true},
+		{syscall.SIGTSTP, false, false, true},
+	} {
+		if forwards(s.signal, s.shared, s.foreground) != s.want {
+			t.Errorf("%+v", s)
 		}
-	}
-	interrupt()
-	if err := <-ended; statusAfter(err) != 5 {
-		t.Errorf("%v", err)
-	}
-	if _, _, err := lockCommand(t.Context(), "l", "--try", "--", "true"); err != nil {
-		t.Error(err)
 	}
 }
