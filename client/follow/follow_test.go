@@ -185,6 +185,16 @@ func TestSourcesAreLearnt(t *testing.T) {
 	await(t, heard, 2)
 }
 
+// A source that is behind, and hears nothing new, does not keep a client waiting.
+func TestAwaitLooksElsewhere(t *testing.T) {
+	ahead := newSource(t, mapOf(2))
+	behind := newSource(t, mapOf(1, ahead.addr))
+	f := open(t, behind.addr)
+	if err := f.Await(soon(t), func(m *topology.Map) bool { return m.Version == 2 }); err != nil {
+		t.Error(err)
+	}
+}
+
 // A source that hears nothing new itself is left for one that has.
 func TestStale(t *testing.T) {
 	one := newSource(t, mapOf(1))
