@@ -68,18 +68,21 @@ func runStatus(c *cobra.Command, flags *leaderFlags) error {
 	ctx, cancel := context.WithTimeout(c.Context(), flags.timeout)
 	defer cancel()
 	snapshot, err := leader.Snapshot(ctx)
-	if err != nil {
+	if snapshot == nil {
 		return err
 	}
-	out := c.OutOrStdout()
-	if flags.json {
+	return errors.Join(printStatus(c.OutOrStdout(), snapshot, flags.json), err)
+}
+
+func printStatus(out io.Writer, snapshot *admin.Snapshot, json bool) error {
+	if json {
 		return cli.PrintJSON(out, snapshot)
 	}
 	screen, now := screenOf(out), time.Now()
 	screen.Height = 0
 	progress := new(admin.Progress)
 	progress.See(now, snapshot)
-	_, err = io.WriteString(out, screen.Draw(now, snapshot, progress))
+	_, err := io.WriteString(out, screen.Draw(now, snapshot, progress))
 	return err
 }
 

@@ -155,6 +155,7 @@ func plainError(err error) error {
 }
 
 // Watch calls show with a snapshot of the leader's state, repeatedly if follow is set, until show returns false or ctx ends.
+// While nobody leads, show gets what a controller knows without a leader, and a Watch that does not follow tries again.
 // If the leader is lost, Watch calls lost and looks for another one until ctx ends.
 func (l *Leader) Watch(ctx context.Context, follow bool, show func(*Snapshot) bool, lost func(error)) error {
 	return l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
@@ -166,7 +167,11 @@ func (l *Leader) Watch(ctx context.Context, follow bool, show func(*Snapshot) bo
 			var in *controllerv1.StatusResponse
 			if in, err = stream.Recv(); err == nil {
 				late.Reset(answerWithin)
-				if !show(snapshot(in)) || !follow {
+				more := show(snapshot(in))
+				switch {
+				case !follow && in.GetLeader() == "":
+					err = status.Error(codes.Unavailable, strings.Join(in.GetNotes(), "; "))
+				case !follow || !more:
 					return nil
 				}
 			}

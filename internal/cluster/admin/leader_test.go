@@ -48,6 +48,10 @@ func (s *server) Status(_ *controllerv1.StatusRequest, stream grpc.ServerStreami
 	if s.agent {
 		return status.Error(codes.Unimplemented, "an agent")
 	}
+	s.asked.Add(1)
+	if *s.leader.Load() == "" { // etcd is in trouble
+		return stream.Send(&controllerv1.StatusResponse{Notes: []string{"nobody leads"}, Shards: 256})
+	}
 	return stream.Send(&controllerv1.StatusResponse{Leader: s.address})
 }
 
@@ -125,6 +129,33 @@ func TestAnElectionIsWaitedFor(t *testing.T) {
 	}()
 	if err := ask(t, 10*time.Second, a.address); err != nil {
 		t.Error(err)
+	}
+}
+
+// A status without a leader is none: it is waited for, and an error if none comes.
+func TestStatusDuringAnElection(t *testing.T) {
+	var leader atomic.Pointer[string]
+	a := serve(t, &leader)
+	nobody := ""
+	leader.Store(&nobody)
+	l := NewLeader([]string{a.address}, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if s, err := l.Snapshot(ctx); err == nil || !strings.Contains(err.Error(), "nobody leads") || s == nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	asked := a.asked.Load()
+	go func() {
+		for a.asked.Load() < asked+3 {
+			runtime.Gosched()
+		}
+		leader.Store(&a.address)
+	}()
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if s, err := l.Snapshot(ctx); err != nil || s.Leader != a.address {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -71,7 +71,8 @@ func (l *Leader) Controllers(
 	return out, err
 }
 
-// Snapshot asks the leader for the present status.
+// Snapshot asks the leader for the present status. If there is no leader until ctx ends, it returns an error, and what a
+// controller knows without a leader, if there is one that answers: nodes and settings, but not the states of shards.
 func (l *Leader) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 	err = l.Watch(ctx, false, func(now *Snapshot) bool { s = now; return false }, nil)
 	return s, err
