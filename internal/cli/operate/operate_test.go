@@ -88,6 +88,11 @@ func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 		{"accept-loss 3", cli.ExitUsage, "--yes"},
 		{"accept-loss x --yes", cli.ExitUsage, `not "x"`},
 		{"plan drain nobody", cli.ExitError, `no node "nobody"`},
+		{"plan drain n1", cli.ExitError, "let another join first"},
+		{"plan remove n1", cli.ExitError, "let another join first"},
+		{"plan undrain n1", cli.ExitError, "is not being drained"},
+		{"replicas 2", cli.ExitError, "let others join first"},
+		{"plan replicas 2", cli.ExitError, "let others join first"},
 		{"plan replicas 9", cli.ExitUsage, "1 to 8 members"},
 		{"status --timeout 0s", cli.ExitUsage, "--timeout must be positive"},
 	} {

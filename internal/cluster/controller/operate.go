@@ -122,8 +122,8 @@ func fromTimes(t reconfig.Times) *controllerv1.Times {
 
 // Plan is of the API.
 func (c *Controller) Plan(ctx context.Context, in *controllerv1.OperateRequest) (*controllerv1.PlanResponse, error) {
-	if c.term.Load() == nil {
-		return nil, c.notLeading()
+	if err := c.checkPlan(ctx, in); err != nil {
+		return nil, err
 	}
 	before := c.view.clone()
 	after := c.view.clone()
@@ -145,6 +145,28 @@ func (c *Controller) Plan(ctx context.Context, in *controllerv1.OperateRequest) 
 		out.Moves = append(out.Moves, &controllerv1.PlanMove{Shard: uint32(shard), Before: namesOf(before, was), After: namesOf(after, is)})
 	}
 	return out, nil
+}
+
+// checkPlan refuses a plan for a change that the leader would refuse.
+func (c *Controller) checkPlan(ctx context.Context, in *controllerv1.OperateRequest) error {
+	check := func(*reconfig.Leader) error { return nil }
+	switch in.GetKind().(type) {
+	case nil, *controllerv1.OperateRequest_Add:
+	default:
+		command, err := commandOf(in)
+		if err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		check = func(l *reconfig.Leader) error { return l.CheckPlan(command) }
+	}
+	var refused error
+	if _, err := c.ask(ctx, func(l *reconfig.Leader) { refused = check(l) }); err != nil {
+		return err
+	}
+	if refused != nil {
+		return status.Error(codes.Aborted, refused.Error())
+	}
+	return nil
 }
 
 // joined counts the members of one chain that are not in another.

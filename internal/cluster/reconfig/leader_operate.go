@@ -99,6 +99,23 @@ func (l *Leader) named(name string) (*Node, error) {
 	return r, nil
 }
 
+// CheckPlan returns the error with which [Leader.Operate] refuses a command. A node in use may be planned to be removed,
+// if it may be drained, which comes before.
+func (l *Leader) CheckPlan(c Command) error {
+	if l.ended {
+		return errEnded
+	}
+	remove, ok := c.(Remove)
+	if !ok {
+		return l.check(c)
+	}
+	r, err := l.named(remove.Node)
+	if err != nil || r.Standing.Draining() {
+		return err
+	}
+	return l.checkDrain(remove.Node)
+}
+
 // usable returns the nodes that chains can be made of, except one.
 func (l *Leader) usable(without NodeID) []NodeID {
 	return slices.DeleteFunc(sorted(l.state.Nodes), func(id NodeID) bool {
