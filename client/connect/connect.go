@@ -36,6 +36,8 @@ type Options struct {
 	Controllers []string
 	// Identity is the directory of the certificate, as `netcraq certs make` makes it.
 	Identity string
+	// Notice gets a text for the user if the cluster is root's, which this user has not named. nil: nobody is told.
+	Notice func(text string)
 	// Client configures the client; its Cluster and Follow are filled in.
 	Client client.Options
 }
@@ -90,9 +92,13 @@ func (o *Options) Cluster() (*client.Cluster, error) {
 	if len(controllers) > 0 {
 		return ofControllers(controllers, from)
 	}
-	path, err := topology.Find(o.File)
+	path, roots, err := topology.Find(o.File)
 	if err != nil {
 		return nil, err
+	}
+	if roots && o.Notice != nil {
+		o.Notice(fmt.Sprintf("using root's cluster file %s: --cluster, --controllers or $%s name another cluster",
+			path, ClusterVariable))
 	}
 	cluster, err := topology.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -34,8 +36,15 @@ func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
 
 // options returns the flags as options of package connect.
 func (f *ClusterFlags) options() connect.Options {
-	return connect.Options{File: f.File, Controllers: f.Controllers, Identity: f.identity}
+	return connect.Options{File: f.File, Controllers: f.Controllers, Identity: f.identity, Notice: notice}
 }
+
+// notice tells the user, once, which cluster a command uses.
+func notice(text string) {
+	noticed.Do(func() { fmt.Fprintln(os.Stderr, ProductName+":", text) })
+}
+
+var noticed sync.Once
 
 // Dial returns the option with which to dial controllers and agents.
 func (f *ClusterFlags) Dial() (grpc.DialOption, error) {

@@ -30,21 +30,26 @@ func DefaultPath() string {
 }
 
 // Find chooses the cluster file of a client: the path given, else that of [PathVariable], else the default of
-// this user, else that of root. It does not open a file that was named.
-func Find(given string) (string, error) {
+// this user, else that of root. roots reports the last case. It does not open a file that was named.
+func Find(given string) (path string, roots bool, err error) {
 	if given != "" {
-		return given, nil
+		return given, false, nil
 	}
 	if path := os.Getenv(PathVariable); path != "" {
-		return path, nil
+		return path, false, nil
 	}
-	for _, path := range []string{DefaultPath(), rootPath} {
+	return findDefault(DefaultPath(), rootPath)
+}
+
+// findDefault chooses between the default of a user and that of root.
+func findDefault(own, root string) (path string, roots bool, err error) {
+	for _, path := range []string{own, root} {
 		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return path, believe(path)
+			return path, path != own, believe(path)
 		}
 	}
-	return "", fmt.Errorf("no cluster file at %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
-		DefaultPath(), PathVariable)
+	return "", false, fmt.Errorf("no cluster file at %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
+		own, PathVariable)
 }
 
 // believe checks that no other user can have written a file that nobody has named, or the directory it is in: anyone may make

@@ -44,3 +44,26 @@ func TestDefaultOfAnotherUser(t *testing.T) {
 		}
 	}
 }
+
+// TestRootsClusterIsNamed: a user without a cluster gets root's, and is told so.
+func TestRootsClusterIsNamed(t *testing.T) {
+	own, root := filepath.Join(t.TempDir(), "own.yaml"), filepath.Join(t.TempDir(), "root.yaml")
+	if path, _, err := findDefault(own, root); err == nil || !strings.Contains(err.Error(), own) {
+		t.Errorf("without any: %s, %v", path, err)
+	}
+	if err := os.WriteFile(root, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if path, roots, err := findDefault(own, root); err != nil || path != root || !roots {
+		t.Errorf("root's alone: %s, %v, %v", path, roots, err)
+	}
+	if path, roots, err := findDefault(root, root); err != nil || path != root || roots {
+		t.Errorf("for root: %s, %v, %v", path, roots, err)
+	}
+	if err := os.WriteFile(own, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if path, roots, err := findDefault(own, root); err != nil || path != own || roots {
+		t.Errorf("both: %s, %v, %v", path, roots, err)
+	}
+}
