@@ -53,8 +53,8 @@ keys that are read often. All data is removed when the command ends.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
-			if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
-				return cli.UsageError(fmt.Errorf("--etcd-listen: %w", err))
+			if err := checkEtcdListen(&flags); err != nil {
+				return err
 			}
 			return runUp(c.Context(), stdout, stderr, flags)
 		},
@@ -65,7 +65,7 @@ keys that are read often. All data is removed when the command ends.`,
 	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
 	f.BoolVar(&flags.etcd, "etcd", false, "also start an etcd behind a gateway")
-	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of the gateway of --etcd")
+	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of the gateway of --etcd; port 0: any free one")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log")
 	return c
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
@@ -12,6 +14,21 @@ import (
 
 // etcdListen is the address at which etcdctl looks for etcd.
 const etcdListen = "127.0.0.1:2379"
+
+// checkEtcdListen returns an error if the gateway of --etcd cannot listen, before anything is built.
+func checkEtcdListen(flags *upFlags) error {
+	if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
+		return cli.UsageError(fmt.Errorf("%s: %w", local.ListenFlag, err))
+	}
+	if !flags.etcd {
+		return nil
+	}
+	l, err := net.Listen("tcp", flags.etcdListen)
+	if err != nil {
+		return fmt.Errorf("nothing was started: %w: name another address with %s", err, local.ListenFlag)
+	}
+	return l.Close()
+}
 
 // withEtcd starts an etcd and its gateway beside a chain, if the flags say so. They serve until the context that it returns ends; end
 // waits until they are gone.
@@ -23,7 +40,7 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, c *topology.Cluster
 	}
 	e, err := local.Start(ctx, flags.etcdListen, c, cli.NewLog(stderr, flags.verbose, false))
 	if err != nil {
-		return ctx, nil, fmt.Errorf("%w; --etcd-listen names another address", err)
+		return ctx, nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)

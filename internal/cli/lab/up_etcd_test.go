@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
@@ -42,6 +45,12 @@ func TestUpWithEtcd(t *testing.T) {
 	if err := errors.Join(up.Process.Signal(unix.SIGINT), up.Wait()); err != nil {
 		t.Error(err)
 	}
+	checkNoEtcdLeft(t, dir)
+}
+
+// checkNoEtcdLeft fails if an etcd's directory is there.
+func checkNoEtcdLeft(t *testing.T, dir string) {
+	t.Helper()
 	left, err := os.ReadDir(dir)
 	for _, entry := range left {
 		if strings.HasPrefix(entry.Name(), "netcraq-etcd-") {
@@ -51,4 +60,25 @@ func TestUpWithEtcd(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// A port that is taken is an error before anything is started, and the error names a flag that there is.
+func TestUpWithEtcdPortTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	up := exec.Command(os.Args[0], "up", "--plane", "soft", "--etcd", "--etcd-listen", taken.Addr().String())
+	up.Env = append(os.Environ(), clitest.AsCommand+"=1", "XDG_RUNTIME_DIR="+dir, "TMPDIR="+dir)
+	var stdout, stderr bytes.Buffer
+	up.Stdout, up.Stderr = &stdout, &stderr
+	err = up.Run()
+	said := stderr.String()
+	if up.ProcessState.ExitCode() != cli.ExitError || stdout.Len() > 0 || !strings.Contains(said, "address already in use") ||
+		!strings.Contains(said, "with --etcd-listen") {
+		t.Errorf("%v: %s%s", err, &stdout, said)
+	}
+	checkNoEtcdLeft(t, dir)
 }

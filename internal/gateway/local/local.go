@@ -28,6 +28,9 @@ type Etcd struct {
 	gateway *proxy.Server
 }
 
+// ListenFlag is the flag of `netcraq up` that names the gateway's address.
+const ListenFlag = "--etcd-listen"
+
 // dirPrefix begins the names of directories for data.
 const dirPrefix = "netcraq-etcd-"
 
@@ -54,7 +57,7 @@ func Start(ctx context.Context, listen string, cluster *topology.Cluster, log *s
 		return nil, ctx.Err()
 	}
 	o := proxy.Options{
-		Listen: listen, Endpoints: []string{"http://" + e.etcd.Clients[0].Addr().String()}, Advertise: "http://" + listen, Log: log,
+		Listen: listen, ListenFlag: ListenFlag, Endpoints: []string{"http://" + e.etcd.Clients[0].Addr().String()}, Advertise: "http://" + listen, Log: log,
 	}
 	if cluster != nil {
 		if e.chain, err = client.New(client.Options{Cluster: cluster}); err != nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,15 +26,17 @@ import (
 
 // Options configure the server and the etcd that it forwards calls to.
 type Options struct {
-	Listen    string // host:port
-	Clients   serve.TowardsClients
-	Endpoints []string
-	Etcd      serve.TowardsEtcd
-	Advertise string        // URL that the member list shows; empty: etcd's own list is passed on
-	Metrics   []string      // more URLs on which pages are served
-	KeepAlive KeepAlive     // towards etcd
-	Follow    time.Duration // how often the endpoints are taken from etcd's member list; 0: never
-	Cache     *Cache        // nil: nothing is cached
+	Listen string // host:port
+	// ListenFlag is the flag that names Listen, for errors; empty: --listen.
+	ListenFlag string
+	Clients    serve.TowardsClients
+	Endpoints  []string
+	Etcd       serve.TowardsEtcd
+	Advertise  string        // URL that the member list shows; empty: etcd's own list is passed on
+	Metrics    []string      // more URLs on which pages are served
+	KeepAlive  KeepAlive     // towards etcd
+	Follow     time.Duration // how often the endpoints are taken from etcd's member list; 0: never
+	Cache      *Cache        // nil: nothing is cached
 	// MaxRequestBytes is the largest request: etcd's --max-request-bytes. 0: [serve.DefaultMaxRequestBytes].
 	MaxRequestBytes int
 	MaxConnections  int  // of clients; 0: [serve.DefaultConnections]
@@ -118,7 +121,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.clients = serve.New(s.calls, handler, o.MaxConnections, o.Log)
 	s.plain = serve.NewPages(s.pages(false), o.Log)
-	if s.listener, err = serve.Listen("--listen", o.Listen, o.Clients); err != nil {
+	if s.listener, err = serve.Listen(cmp.Or(o.ListenFlag, "--listen"), o.Listen, o.Clients); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	for _, address := range o.Metrics {
