@@ -43,10 +43,27 @@ func lintChart(dir string, values map[string]any) error {
 	return errors.Join(errs...)
 }
 
-// render makes one text of all manifests, in the order of their templates. The values are checked against the schema.
+// render makes one text of all manifests, in the order of their templates, after their namespace. The values are checked
+// against the schema.
 func render(dir string, values map[string]any) ([]byte, error) {
-	return renderOnly(dir, values, func(string) bool { return true })
+	text, err := renderOnly(dir, values, func(string) bool { return true })
+	return append([]byte(header+namespaceObject), text...), err
 }
+
+// header begins every manifest.
+const header = "# Rendered from deploy/chart with the values.yaml beside this file: change those and run `make chart`.\n"
+
+// namespaceObject is not in the chart: Helm makes the namespace of a release, with --create-namespace. Nodes need the
+// host's network and paths, which a cluster may refuse to namespaces that do not say so.
+const namespaceObject = `---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: ` + namespace + `
+  labels:
+    app.kubernetes.io/name: netcraq
+    pod-security.kubernetes.io/enforce: privileged
+`
 
 // staticPods are the templates of gateways, with the values that switch them on. They are no objects of the cluster, so
 // each is rendered alone.
@@ -62,7 +79,8 @@ func renderStaticPod(dir string, values map[string]any, template string) ([]byte
 	gateway["staticPod"] = true
 	values = maps.Clone(values)
 	values[section] = gateway
-	return renderOnly(dir, values, func(name string) bool { return path.Base(name) == template })
+	text, err := renderOnly(dir, values, func(name string) bool { return path.Base(name) == template })
+	return append([]byte(header), text...), err
 }
 
 // renderOnly renders the templates whose names are taken.
@@ -87,7 +105,6 @@ func renderOnly(dir string, values map[string]any, take func(string) bool) ([]by
 		return nil, err
 	}
 	var out bytes.Buffer
-	out.WriteString("# Rendered from deploy/chart with the values.yaml beside this file: change those and run `make chart`.\n")
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
 		if path.Ext(name) != ".yaml" || !take(name) {
 			continue

@@ -55,6 +55,22 @@ func TestEveryValue(t *testing.T) {
 	}
 }
 
+// TestNamespaceComesFirst: kubectl creates the objects of a file in their order, and needs the namespace before those in it.
+func TestNamespaceComesFirst(t *testing.T) {
+	text, err := render(chartDir, minimal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, object := range objects(string(text)) {
+		if is := strings.Contains(object, "kind: Namespace\n"); is != (i == 0) {
+			t.Errorf("object %d: %s", i, object)
+		}
+	}
+	if !strings.Contains(objects(string(text))[0], "  name: netcraq\n") {
+		t.Error("the namespace is another")
+	}
+}
+
 // TestStaticPod renders the gateway alone, with the certificates of kubeadm or without any. Without staticPod it is not
 // among the cluster's objects.
 func TestStaticPod(t *testing.T) {

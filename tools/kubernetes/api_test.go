@@ -45,9 +45,8 @@ func TestManifestsOnGateway(t *testing.T) {
 	writeKeys(t, dir)
 
 	first := startServer(t, dir, etcd)
-	first.kubectl(t, "create", "namespace", "netcraq")
 	first.kubectl(t, "apply", "--validate=strict", "--filename", manifest)
-	const kinds = "clusterroles,clusterrolebindings,daemonsets,deployments,poddisruptionbudgets,serviceaccounts,services"
+	const kinds = "clusterroles,clusterrolebindings,daemonsets,deployments,namespaces,poddisruptionbudgets,serviceaccounts,services"
 	list := []string{"get", kinds, "--namespace=netcraq", "--selector=app.kubernetes.io/name=netcraq",
 		"--sort-by=.metadata.uid",
 		"--output=custom-columns=KIND:.kind,NAME:.metadata.name,UID:.metadata.uid,REVISION:.metadata.resourceVersion"}
