@@ -56,7 +56,7 @@ The first start forms the cluster with the given settings; later starts need non
 netcraq node --join, and clients find the cluster with --controllers.`,
 		Example: `  netcraq controller --data-dir /var/lib/netcraq
   netcraq controller --data-dir /var/lib/netcraq --name c1 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3
-  netcraq controller --etcd-endpoints 192.0.2.7:2379 --listen 192.0.2.1`,
+  netcraq controller --etcd-endpoints 192.0.2.7:2379 --name c1 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runController(c.Context(), c.ErrOrStderr(), &flags)
