@@ -70,7 +70,10 @@ func (l *Leader) Ask(ctx context.Context, call func(context.Context, controllerv
 				l.remember(address)
 				return plainError(err)
 			}
-			reasons[address] = plainError(err).Error()
+			late := ctx.Err() != nil || status.Code(err) == codes.DeadlineExceeded // gRPC's timer may fire before ctx ends
+			if !late || reasons[address] == "" {
+				reasons[address] = plainError(err).Error()
+			}
 			queue = append(next, queue...)
 		}
 		select {

@@ -132,6 +132,19 @@ func TestAnElectionIsWaitedFor(t *testing.T) {
 	}
 }
 
+// deadlineContext reports its end as that of a deadline.
+type deadlineContext struct{ context.Context }
+
+// Value hides the context below from contexts that are derived from this one: they would end as that one does.
+func (c deadlineContext) Value(any) any { return nil }
+
+func (c deadlineContext) Err() error {
+	if c.Context.Err() == nil {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
 // A status without a leader is none: it is waited for, and an error if none comes.
 func TestStatusDuringAnElection(t *testing.T) {
 	var leader atomic.Pointer[string]
@@ -140,9 +153,15 @@ func TestStatusDuringAnElection(t *testing.T) {
 	leader.Store(&nobody)
 	l := NewLeader([]string{a.address}, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if s, err := l.Snapshot(ctx); err == nil || !strings.Contains(err.Error(), "nobody leads") || s == nil {
+	until, end := context.WithCancel(t.Context())
+	go func() { // the first answer has arrived when the second one is asked for
+		for a.asked.Load() < 2 {
+			runtime.Gosched()
+		}
+		end()
+	}()
+	s, err := l.Snapshot(deadlineContext{until})
+	if err == nil || !strings.Contains(err.Error(), "nobody leads") || s == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	asked := a.asked.Load()
@@ -152,7 +171,7 @@ func TestStatusDuringAnElection(t *testing.T) {
 		}
 		leader.Store(&a.address)
 	}()
-	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if s, err := l.Snapshot(ctx); err != nil || s.Leader != a.address {
 		t.Errorf("%+v, %v", s, err)
