@@ -45,7 +45,8 @@ help: ## List what can be made
 
 .PHONY: build
 build: bpf ## Compile bin/netcraq, bin/netcraq-lab and bin/netcraq-bench
-	go build $(GO_BUILD) -o bin/ ./cmd/...
+	@echo 'go build -o bin/ ./cmd/...'
+	@go build $(GO_BUILD) -o bin/ ./cmd/...
 	@if pkg-config --exists libdpdk 2>/dev/null; then $(MAKE) --no-print-directory p4-engine; fi
 
 # The software switch that runs the P4 programs. Debian's DPDK is needed, which nothing else is.

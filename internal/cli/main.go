@@ -46,7 +46,33 @@ func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, star
 	root.AddCommand(commands...)
 	root.AddCommand(newVersionCommand())
 	completeAll(root)
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	refuseUnknown(root)
 	return root, started
+}
+
+// refuseUnknown makes unknown subcommands errors. Cobra prints the help of the command above, and succeeds.
+func refuseUnknown(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		refuseUnknown(sub)
+	}
+	switch {
+	case c.HasParent() && c.HasSubCommands() && !c.Runnable():
+		c.Args = cobra.NoArgs
+		c.DisableFlagsInUseLine = true
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	case c.Name() == "help" && c.Run != nil:
+		show := c.Run
+		c.Run = nil
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if _, _, err := c.Root().Find(args); err != nil {
+				return UsageError(err)
+			}
+			show(c, args)
+			return nil
+		}
+	}
 }
 
 // ProductMain is [Main] of the product's program.

@@ -71,7 +71,7 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 		fmt.Sprintf("all controllers, at most %d, as name=address, when the cluster is formed (default: only this one)", wire.MaxGranters))
 	f.StringVar(&flags.dir, "data-dir", "", "directory of the embedded etcd")
 	f.BoolVar(&flags.replacement, "replacement", false,
-		"start without data, after `netcraq controllers add` or `netcraq controllers replace`")
+		"start without data, after netcraq controllers add or netcraq controllers replace")
 	f.StringVar(&flags.etcdClient, "etcd-client", "",
 		"address at which the embedded etcd serves clients such as etcdctl (default: none)")
 	f.StringSliceVar(&flags.endpoints, "etcd-endpoints", nil, "use this etcd instead of an embedded one")

@@ -49,6 +49,7 @@ func TestAdviceExists(t *testing.T) {
 		flags[name] = true
 	}
 	gather(root, "", flags, commands)
+	checkTypes(t, root)
 	const top = "../../../.."
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -104,5 +105,20 @@ func gather(c *cobra.Command, above string, flags, commands map[string]bool) {
 		name := strings.TrimSpace(above + " " + sub.Name())
 		commands[name] = true
 		gather(sub, name, flags, commands)
+	}
+}
+
+// checkTypes fails if a flag's type in the help is more than a word: back-quotes in its text name the type.
+func checkTypes(t *testing.T, c *cobra.Command) {
+	t.Helper()
+	check := func(f *pflag.Flag) {
+		if name, _ := pflag.UnquoteUsage(f); strings.Contains(name, " ") {
+			t.Errorf("the flag --%s of %s has the type %q", f.Name, c.CommandPath(), name)
+		}
+	}
+	c.Flags().VisitAll(check)
+	c.PersistentFlags().VisitAll(check)
+	for _, sub := range c.Commands() {
+		checkTypes(t, sub)
 	}
 }
