@@ -79,7 +79,9 @@ func (h *holder) start() {
 // await returns once the command has made the file. It returns the file's contents.
 func (h *holder) await(name string) string {
 	h.t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-ticker.C {
 		if text, err := os.ReadFile(filepath.Join(h.dir, name)); err == nil {
 			return string(text)
 		}
