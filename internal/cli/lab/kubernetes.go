@@ -155,7 +155,7 @@ func newKubernetesUpCommand(name *string) *cobra.Command {
 	c.Flags().BoolVar(&tags, "tags", tags,
 		"make certificates, and run the nodes of "+kubernetesWithTags+", whose chain requires tags")
 	c.Flags().BoolVar(&memoryLeases, "memory-leases", memoryLeases,
-		"keep the leases of a new cluster in the chain's memory; `lab kubernetes leases` changes it later")
+		"keep the leases of a new cluster in the chain's memory; lab kubernetes leases changes it later")
 	return c
 }
 
