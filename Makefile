@@ -199,6 +199,13 @@ test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage throu
 test-etcd: build ## Run etcd's own tests through gateways that cache; compiles them first. QUICK=1: the part that CI runs
 	PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
+# RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the tables of docs/clients.md.
+.PHONY: test-clients
+test-clients: build ## Run tests of etcd's client libraries with etcd, the gateway and keyspaces in memory, and Patroni (root)
+	@scripts/setup.sh clients
+	@scripts/peers.sh etcd postgresql
+	WRITE='$(WRITE)' go test -C tools/suites -v -count=1 -parallel 4 -timeout 60m -run '$(RUN)' ./clients
+
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.
 .PHONY: figures

@@ -2,7 +2,8 @@
 # Installs the missing systems of `netcraq bench peers`: Redis, memcached and ZooKeeper from Debian, which needs root, and
 # etcd in the version of go.mod, built into .tools/. None of them is started, now or when the machine starts. Prints
 # nothing if none is missing. If one cannot be installed, the script names it, installs the others, and exits with
-# status 1. Arguments: the names of the systems to install (default: all).
+# status 1. Arguments: the names of the systems to install (default: all of these). With the argument postgresql it
+# installs PostgreSQL, which `make test-clients` uses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -75,6 +76,12 @@ zookeeper() {
 	[ ${#wanted[@]} = 0 ] || debian "${wanted[@]}"
 }
 
+postgresql() {
+	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null && return
+	debian postgresql
+	off postgresql
+}
+
 etcd() {
 	local want=.tools/etcd version
 	version=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
@@ -91,8 +98,8 @@ etcd() {
 [ $# != 0 ] || set -- redis memcached zookeeper etcd
 for peer; do
 	case $peer in
-	redis | memcached | zookeeper | etcd) $peer ;;
-	*) say "usage: $0 [redis] [memcached] [zookeeper] [etcd]" && exit 2 ;;
+	redis | memcached | zookeeper | postgresql | etcd) $peer ;;
+	*) say "usage: $0 [redis] [memcached] [zookeeper] [postgresql] [etcd]" && exit 2 ;;
 	esac
 done
 exit $missing

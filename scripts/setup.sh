@@ -3,7 +3,7 @@
 # not. Prints nothing if none is missing. `setup.sh model` installs the checker of the protocol's model instead,
 # `setup.sh kernels` the tools that boot other kernels,
 # `setup.sh p4` for the software switch, `setup.sh test` for programs that tests run, `setup.sh kubernetes` for a cluster
-# of kubelets.
+# of kubelets, `setup.sh clients` for the tests of etcd's client libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -82,6 +82,20 @@ kubernetes_packages() {
 	cni_packages
 }
 
+# clients_packages names those that `make test-clients` is missing: languages and their package managers. Debian's newer
+# cargo is called cargo-web.
+clients_packages() {
+	command -v ip >/dev/null || echo iproute2
+	{ [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import ensurepip, pip'; } 2>/dev/null || echo python3-venv python3-pip
+	command -v npm >/dev/null || echo npm
+	command -v cargo >/dev/null || echo cargo-web rustc-web
+	command -v cc >/dev/null || echo gcc libc6-dev
+	command -v protoc >/dev/null || echo protobuf-compiler
+	[ -e /usr/include/google/protobuf/descriptor.proto ] || echo libprotobuf-dev
+	command -v javac >/dev/null || echo default-jdk-headless
+	command -v mvn >/dev/null || echo maven
+}
+
 # race_packages names those that `make race` is missing: the race detector needs cgo.
 race_packages() {
 	command -v gcc >/dev/null || echo gcc
@@ -139,9 +153,10 @@ kernels) mapfile -t missing < <(kernel_packages) ;;
 p4) mapfile -t missing < <(p4_packages) ;;
 test) mapfile -t missing < <(test_packages) ;;
 kubernetes) mapfile -t missing < <(kubernetes_packages) ;;
+clients) mapfile -t missing < <(clients_packages) ;;
 race) mapfile -t missing < <(race_packages) ;;
 format) mapfile -t missing < <(format_packages) ;;
-*) say "usage: $0 [model|kernels|p4|test|kubernetes|race|format]" && exit 2 ;;
+*) say "usage: $0 [model|kernels|p4|test|kubernetes|clients|race|format]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0

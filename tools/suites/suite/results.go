@@ -25,6 +25,10 @@ type Results struct {
 	hits   int // reads that the chain answered
 }
 
+func newResults() Results {
+	return Results{status: make(map[string]string), output: make(map[string]string)}
+}
+
 // Run runs a program of tests.
 func Run(t *testing.T, c *exec.Cmd) Results {
 	t.Helper()
@@ -45,7 +49,7 @@ var (
 
 // parse reads the output of tests. A test that did not end has failed.
 func parse(text string) Results {
-	r := Results{status: make(map[string]string), output: make(map[string]string)}
+	r := newResults()
 	var name string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -100,6 +104,9 @@ func Explain(
 // Hits returns how many reads the chain answered.
 func (r Results) Hits() int { return r.hits }
 
+// Hit counts reads that the chain answered.
+func (r *Results) Hit(n int) { r.hits += n }
+
 // Failed lists the tests that failed.
 func (r Results) Failed() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(r.status)) {
@@ -110,10 +117,37 @@ func (r Results) Failed() (names []string) {
 	return names
 }
 
+// Passes counts the tests that passed.
+func (r Results) Passes() int { return r.count(passed) }
+
+// Skips counts the tests that were skipped.
+func (r Results) Skips() int { return r.count(skipped) }
+
+func (r Results) count(status string) (n int) {
+	for _, s := range r.status {
+		if s == status {
+			n++
+		}
+	}
+	return n
+}
+
+// Output returns what a test printed.
+func (r Results) Output(name string) string { return r.output[name] }
+
+// Repeat adds the results of a repetition: a test that failed before stays failed.
+func (r *Results) Repeat(other Results) {
+	for name, status := range other.status {
+		if r.status[name] != failed {
+			r.status[name], r.output[name] = status, other.output[name]
+		}
+	}
+}
+
 // Add adds the results of other tests, or newer ones of the same tests.
 func (r *Results) Add(other Results) {
 	if r.status == nil {
-		*r = Results{status: make(map[string]string), output: make(map[string]string)}
+		*r = newResults()
 	}
 	maps.Copy(r.status, other.status)
 	maps.Copy(r.output, other.output)
@@ -121,10 +155,6 @@ func (r *Results) Add(other Results) {
 }
 
 func (r Results) String() string {
-	count := make(map[string]int)
-	for _, status := range r.status {
-		count[status]++
-	}
 	return fmt.Sprintf("%d pass, %d skip, %d fail; %d reads from the chain",
-		count[passed], count[skipped], count[failed], r.hits)
+		r.count(passed), r.count(skipped), r.count(failed), r.hits)
 }

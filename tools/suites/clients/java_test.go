@@ -1,0 +1,33 @@
+package clients
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/netcraq/netcraq/tools/suites/suite"
+)
+
+var java = client{
+	name: "jetcd", version: "0.8.6",
+	failures: javaFailures,
+	prepare:  prepareJava,
+	runs:     []run{maven("auth", "AuthTest"), maven("test", "!AuthTest")},
+}
+
+// prepareJava compiles the tests. Maven downloads what it needs to run them only when it runs some: here, none.
+func prepareJava(t *testing.T, dir string) {
+	prepareCopy(t, dir, "testdata/jetcd", func() {
+		c := exec.Command("mvn", "-q", "-B", "test", "-Dtest=None", "-Dsurefire.failIfNoSpecifiedTests=false")
+		c.Dir = dir
+		suite.Output(t, c)
+	})
+}
+
+func maven(name, tests string) run {
+	return run{name, func(t *testing.T, dir string) suite.Results {
+		found := t.TempDir()
+		said := command(t, dir, nil, "mvn", "-o", "-q", "-B", "surefire:test", "-Dtest="+tests, "-Dreports="+found)
+		return reports(t, said, filepath.Join(found, "TEST-*.xml"))
+	}}
+}

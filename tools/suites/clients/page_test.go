@@ -1,0 +1,113 @@
+package clients
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/tools/suites/suite"
+)
+
+// page is the document with the results. Comments mark the beginning and the end of each table.
+const document = "../../../docs/clients.md"
+
+// checkPage compares the tables of the document with results. With $WRITE it writes them. Clients that did not run keep
+// their lines.
+func checkPage(t *testing.T, rows map[string]row) {
+	t.Helper()
+	text := read(t, document)
+	lines := between(t, text, "results")
+	for _, c := range all {
+		r := rows[c.name]
+		if len(r) < len(kinds) {
+			continue
+		}
+		line := c.line(r)
+		begin, _, _ := strings.Cut(line, " | ")
+		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, begin+" ") }); i >= 0 {
+			lines[i] = line
+		} else {
+			lines = append(lines, line)
+		}
+	}
+	want := replace(t, replace(t, text, "results", lines), "failures", failureLines())
+	switch {
+	case want == text:
+	case os.Getenv("WRITE") != "":
+		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("docs/clients.md is not current: run make test-clients WRITE=1. Its tables would be:\n%s\n%s",
+			strings.Join(lines, "\n"), strings.Join(failureLines(), "\n"))
+	}
+}
+
+// line is a client's line of the results.
+func (c *client) line(r row) string {
+	whose := "this project's"
+	if c.own {
+		whose = "its own"
+	}
+	line := fmt.Sprintf("| %s %s | %s |", c.name, c.version, whose)
+	for _, k := range kinds {
+		line += " " + counts(r[k]) + " |"
+	}
+	return line
+}
+
+func counts(r suite.Results) string {
+	text := fmt.Sprintf("%d pass", r.Passes())
+	if n := r.Skips(); n > 0 {
+		text += fmt.Sprintf(", %d skip", n)
+	}
+	if n := len(r.Failed()); n > 0 {
+		text += fmt.Sprintf(", %d fail", n)
+	}
+	return text
+}
+
+// failureLines are the lines of the table of failures.
+func failureLines() (lines []string) {
+	for _, c := range all {
+		for _, f := range c.failures {
+			with := make([]string, 0, len(kinds))
+			for _, k := range f.kinds {
+				with = append(with, string(k))
+			}
+			lines = append(lines, fmt.Sprintf("| %s | `%s` | %s | %s |",
+				c.name, strings.Join(f.tests, "`, `"), strings.Join(with, ", "), f.why))
+		}
+	}
+	return lines
+}
+
+// markers are the comments around a table, its two lines of headings included.
+func markers(name string) (begin, end string) {
+	return "<!-- " + name + " -->\n", "<!-- end of " + name + " -->\n"
+}
+
+// between returns the lines of a table without its headings.
+func between(t *testing.T, text, name string) []string {
+	t.Helper()
+	begin, end := markers(name)
+	_, rest, found := strings.Cut(text, begin)
+	table, _, closed := strings.Cut(rest, end)
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	if !found || !closed || len(lines) < 2 {
+		t.Fatalf("%s has no table between %q and %q", document, begin, end)
+	}
+	return lines[2:]
+}
+
+// replace replaces the lines of a table below its headings.
+func replace(t *testing.T, text, name string, lines []string) string {
+	t.Helper()
+	begin, end := markers(name)
+	head, rest, _ := strings.Cut(text, begin)
+	table, tail, _ := strings.Cut(rest, end)
+	headings := strings.Split(strings.TrimSpace(table), "\n")[:2]
+	return head + begin + strings.Join(append(headings, lines...), "\n") + "\n" + end + tail
+}
