@@ -2,7 +2,7 @@ package core
 
 // Get takes a client's linearizable read of one key.
 func (g *Gateway) Get(id uint64, key string) {
-	gen := g.Readable(key)
+	gen, _ := g.BeginRead(key)
 	if gen == 0 {
 		g.miss(id, key)
 		return
@@ -31,9 +31,12 @@ func (g *Gateway) Readable(key string) (gen int64) {
 	return 0
 }
 
-// Inherited reports whether a key was placed before this session. No read is answered from its object until it is placed
+// BeginRead returns the generation of the object from which a read of a key may be answered now; 0: etcd has to answer.
+// inherited says that the key was placed before this session. No read is answered from its object until it is placed
 // anew: before the session no gateway may have run, and clients may have written to etcd directly.
-func (g *Gateway) Inherited(key string) bool { return g.life != nil && g.life.inherited(key) }
+func (g *Gateway) BeginRead(key string) (gen int64, inherited bool) {
+	return g.Readable(key), g.life != nil && g.life.inherited(key)
+}
 
 // inherited compares two revisions of etcd: a generation is drawn before the key is placed.
 func (l *life) inherited(key string) bool {
@@ -41,39 +44,39 @@ func (l *life) inherited(key string) bool {
 	return gen != 0 && drawn(gen) < l.create
 }
 
-// Allows reports whether a read that began with a generation may be answered from the object now that it has been read.
-// A key may have been closed meanwhile, and the gateway may have acknowledged that. Then others write without INTENT.
-func (g *Gateway) Allows(key string, gen int64) bool { return g.Readable(key) == gen }
-
 // Has reports whether the directory has a key.
 func (g *Gateway) Has(key string) bool { return g.life != nil && g.life.placed[key] != 0 }
 
 func (g *Gateway) alive() bool { return g.options.Alive == nil || g.options.Alive() }
 
-// Suspect says that a read found bits in an object. They may need a clean-up.
-func (g *Gateway) Suspect(key string) {
-	if l := g.life; l != nil {
+// read ends a read by a hit or a miss.
+func (g *Gateway) read(id uint64, key string, gen int64, revision, object Answer) {
+	if rev, hit := g.EndRead(key, gen, revision, object); hit {
+		g.emit(Reply{ID: id, Rev: rev, Entry: object.Object.Entry, Hit: true})
+	} else {
+		g.miss(id, key)
+	}
+}
+
+// EndRead decides whether a read that began with a generation is answered from the object, and with which header. The
+// object was read after the revision. The directory has to name the generation still: the key may have been closed
+// meanwhile, and the gateway may have acknowledged that. Then others write without INTENT. Bits that keep an object from
+// being read may need a clean-up.
+func (g *Gateway) EndRead(key string, gen int64, revision, object Answer) (header int64, hit bool) {
+	header, hit = g.hit(gen, revision, object)
+	if hit && g.Readable(key) == gen {
+		return header, true
+	}
+	if l := g.life; l != nil && object.Status == OK && object.Object.Bits != 0 {
 		l.suspects[key] = true
 	}
+	return 0, false
 }
 
-// read decides between a hit and a miss.
-func (g *Gateway) read(id uint64, key string, gen int64, revision, object Answer) {
-	rev, hit := g.Hit(gen, revision, object)
-	if !hit || !g.Allows(key, gen) {
-		if object.Status == OK && object.Object.Bits != 0 {
-			g.Suspect(key)
-		}
-		g.miss(id, key)
-		return
-	}
-	g.emit(Reply{ID: id, Rev: rev, Entry: object.Object.Entry, Hit: true})
-}
-
-// Hit decides whether a read may be answered from the chain, and with which header. The revision was read first: whoever wrote
-// at a later one has its bit in the object, or has resolved it with that write. That is so for the generation that the directory names:
+// hit decides what the revision and the object show together. The revision was read first: whoever wrote at a later one
+// has its bit in the object, or has resolved it with that write. That is so for the generation that the directory names:
 // an object of another may be a remainder, which no INTENT finds.
-func (g *Gateway) Hit(gen int64, revision, object Answer) (header int64, hit bool) {
+func (g *Gateway) hit(gen int64, revision, object Answer) (header int64, hit bool) {
 	if revision.Status != OK || object.Status != OK || object.Object.Gen != gen || !object.Object.Readable() {
 		return 0, false
 	}

@@ -52,7 +52,7 @@ func cacheable(r *pb.RangeRequest) bool {
 // false if etcd has to answer.
 func (e *Engine) Begin(key string, reader Reader) bool {
 	e.mu.Lock()
-	gen, inherited := e.core.Readable(key), e.core.Inherited(key)
+	gen, inherited := e.core.BeginRead(key)
 	e.mu.Unlock()
 	if inherited {
 		e.places.lost(key)
@@ -165,10 +165,12 @@ func (e *Engine) readFar(keys []string, objects []core.Answer) {
 // end answers the reads of a key in one round, and reports whether they are hits. They count before they are answered.
 func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *core.Answer) bool {
 	n := len(s.readers)
-	rev, hit := e.core.Hit(s.gen, revision, *object)
+	e.mu.Lock()
+	rev, hit := e.core.EndRead(key, s.gen, revision, *object)
+	e.mu.Unlock()
 	header := e.header.Load()
 	var message []byte
-	if hit && header != nil && e.allows(key, s.gen) {
+	if hit && header != nil {
 		message = e.encode(key, header, rev, &object.Object)
 	}
 	if message == nil {
@@ -187,13 +189,6 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 		reader.Answer(message)
 	}
 	return true
-}
-
-// allows reports whether reads that began with a generation may be answered now.
-func (e *Engine) allows(key string, gen int64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.core.Allows(key, gen)
 }
 
 // encode makes a hit's answer; nil: it cannot be encoded, or its value was packed with a dictionary that is not known yet.
@@ -246,10 +241,7 @@ func (e *Engine) Read(r *pb.RangeRequest, answer *pb.RangeResponse) {
 
 func (e *Engine) missed(key string, object *core.Answer) {
 	switch {
-	case object.Status == core.OK && object.Object.Bits != 0:
-		e.mu.Lock()
-		e.core.Suspect(key)
-		e.mu.Unlock()
+	case object.Status == core.OK && object.Object.Bits != 0: // the core has noted it
 	case object.Status == core.Miss, object.Status == core.OK && object.Object.Joining:
 		e.places.lost(key)
 	case object.Status == core.OK && object.Object.State == core.NotCacheable:
