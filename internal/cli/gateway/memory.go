@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/memory"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/platform/memlimit"
 )
 
 // memoryFlags are the flags of a keyspace in memory.
@@ -22,6 +26,7 @@ type memoryFlags struct {
 	name     string
 	entries  int
 	first    int64
+	quota    int64
 	progress time.Duration
 }
 
@@ -34,13 +39,16 @@ func (m *memoryFlags) add(f *pflag.FlagSet) {
 	f.Int64Var(&m.first, "first-revision", 0,
 		"revision at which a new keyspace of --memory begins; 1, as a new etcd, only if no client knows an earlier one "+
 			"(default: the time in microseconds)")
+	f.Int64Var(&m.quota, "quota-bytes", 0,
+		"memory that the keyspace of --memory may take with its history (default: half of the memory limit of the control "+
+			"group, else of the machine's memory; at most 2 GiB)")
 	f.DurationVar(&m.progress, "watch-progress-notify-interval", 10*time.Minute,
 		"--memory: time without events after which a watch that asked for it is told the revision; as etcd's flag")
 }
 
 // onlyMemory are the flags that need --memory, and withMemory those that may be given with it.
 var (
-	onlyMemory = []string{"keyspace", "log-entries", "first-revision", "watch-progress-notify-interval"}
+	onlyMemory = []string{"keyspace", "log-entries", "first-revision", "quota-bytes", "watch-progress-notify-interval"}
 	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
 		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
 		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "max-connections", "metrics-addr", "cluster",
@@ -65,6 +73,8 @@ func (m *memoryFlags) check(f *pflag.FlagSet) error {
 		return cli.UsageError(fmt.Errorf("--log-entries %d: want %d to %d", m.entries, minLogEntries, maxLogEntries))
 	case m.on && m.first < 0:
 		return cli.UsageError(fmt.Errorf("--first-revision %d: want at least 1", m.first))
+	case m.on && m.quota != 0 && m.quota < minQuota:
+		return cli.UsageError(fmt.Errorf("--quota-bytes %d: want at least %d", m.quota, minQuota))
 	case m.on && m.progress < minProgress:
 		return cli.UsageError(fmt.Errorf("--watch-progress-notify-interval %v: want at least %v", m.progress, minProgress))
 	case m.on && m.name == "":
@@ -75,6 +85,38 @@ func (m *memoryFlags) check(f *pflag.FlagSet) error {
 
 // A log must have room for requests of the default maximum size, and for the time that a snapshot takes.
 const minLogEntries, maxLogEntries = 4096, 1 << 20
+
+// minQuota is room for a few requests of the default maximum size.
+const minQuota = 16 << 20
+
+// besides is what a gateway takes of memory besides its keyspace.
+const besides = 256 << 20
+
+// bounds returns the quota, and has the garbage collector keep the gateway below twice the quota, and below the
+// memory limit, unless GOMEMLIMIT says otherwise.
+func (m *memoryFlags) bounds(log *slog.Logger) int64 {
+	limit, limited := memlimit.Find()
+	quota := m.quota
+	switch {
+	case quota == 0 && limit == 0:
+		quota = memory.DefaultQuotaBytes
+	case quota == 0:
+		quota = max(min(limit/2, memory.DefaultQuotaBytes), minQuota)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		most := 2*quota + besides
+		if limited {
+			most = min(most, limit-limit/8)
+		}
+		debug.SetMemoryLimit(most)
+	}
+	log.Info("memory", "limit", limit, "of_the_control_group", limited, "quota", quota)
+	if limited && quota > limit/2 {
+		log.Warn("the quota is more than half of the memory limit, and the gateway may be ended for lack of memory",
+			"quota", quota, "limit", limit)
+	}
+	return quota
+}
 
 // minProgress keeps idle watches from using the CPU.
 const minProgress = 100 * time.Millisecond
@@ -88,11 +130,12 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	defer chain.Close()
 	o := flags.options
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
+	quota := m.bounds(o.Log)
 	s, err := memory.Listen(memory.ServerOptions{
 		Options: memory.Options{
 			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
 			FirstRevision: m.first, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
-			ProgressEvery: m.progress,
+			ProgressEvery: m.progress, QuotaBytes: quota,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
@@ -157,22 +156,6 @@ func (l *leader) save(index uint64) {
 		if err != nil && l.ctx.Err() == nil {
 			l.g.o.Log.Warn("the snapshot was not stored: give the chain's nodes more --objects", "error", err)
 			l.unsaved.Store(true)
-		}
-	})
-}
-
-// compact forgets history that no client compacts.
-func (l *leader) compact() {
-	most := l.g.o.History
-	revision, oldest := l.space.Revision(), max(l.space.Compacted(), l.compacting.Load())
-	if revision-oldest <= most+most/4 {
-		return
-	}
-	l.compacting.Store(revision - most)
-	l.background.Go(func() {
-		command := &pb.InternalRaftRequest{Compaction: &pb.CompactionRequest{Revision: revision - most}}
-		if _, err := l.propose(l.ctx, command); err != nil {
-			l.g.o.Log.Debug("the history", "error", err)
 		}
 	})
 }

@@ -27,6 +27,8 @@ const (
 	DefaultLockTTL = time.Second
 	// DefaultHistory is how many revisions stay readable if no client compacts the keyspace.
 	DefaultHistory = 100_000
+	// DefaultQuotaBytes is etcd's default for --quota-backend-bytes.
+	DefaultQuotaBytes = 2 << 30
 	// DefaultName is the name of the keyspace.
 	DefaultName = "default"
 	// pollEvery is how often a gateway that is not active looks for new entries.
@@ -53,9 +55,10 @@ type Options struct {
 	FirstRevision   int64
 	LockTTL         time.Duration // 0: [DefaultLockTTL]
 	History         int64         // 0: [DefaultHistory]
+	QuotaBytes      int64         // of the keyspace with its history, in memory; 0: [DefaultQuotaBytes]
 	MaxRequestBytes int           // 0: etcd's default
-	// ProgressEvery is the time without events after which a watch gets its progress, of all gateways in the process. 0:
-	// etcd's default.
+	// ProgressEvery is the time without events after which a watch gets its progress, of all gateways in the process.
+	// 0: etcd's default.
 	ProgressEvery time.Duration
 	Log           *slog.Logger
 }
@@ -89,6 +92,9 @@ func New(o Options) (*Gateway, error) {
 	}
 	if o.History == 0 {
 		o.History = DefaultHistory
+	}
+	if o.QuotaBytes == 0 {
+		o.QuotaBytes = DefaultQuotaBytes
 	}
 	if o.Name == "" {
 		o.Name = DefaultName

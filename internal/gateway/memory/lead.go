@@ -22,8 +22,6 @@ const (
 	extendLeases = 3 * time.Second
 	// maxBatches that the chain has committed wait to be applied.
 	maxBatches = 4
-	// quotaBytes bounds the keyspace with its history, as etcd's --quota-backend-bytes.
-	quotaBytes = 2 << 30
 )
 
 // leader is the active gateway's part, for one term.
@@ -40,8 +38,9 @@ type leader struct {
 	next       []*proposal // taken from proposals, for the next batches
 	background sync.WaitGroup
 	saving     atomic.Bool
-	unsaved    atomic.Bool  // the last snapshot failed
-	compacting atomic.Int64 // the newest revision up to which history was forgotten
+	unsaved    atomic.Bool // the last snapshot failed
+	retention  retention
+	room       sync.Mutex // of makeRoom
 }
 
 // leadWith leads the keyspace until the lock is lost or ctx ends.
@@ -124,11 +123,14 @@ func (l *leader) holds() bool { return l.ctx.Err() == nil && l.lock.Left() > 0 }
 // propose has a command executed in every gateway. The error errNotActive means that it has not been and will not be.
 func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (proto.Message, error) {
 	encoded, err := proto.Marshal(request)
-	command := keyspace.CommandOf(request)
-	if err == nil {
-		err = l.admit(&command, encoded)
-	}
 	if err != nil {
+		return nil, err
+	}
+	command := keyspace.CommandOf(request)
+	if len(encoded) <= l.g.o.MaxRequestBytes {
+		l.makeRoom(ctx, command.Cost())
+	}
+	if err := l.admit(&command, encoded); err != nil {
 		return nil, err
 	}
 	w := make(waiter, 1)
@@ -147,7 +149,7 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 
 // admit refuses commands for which there is no room.
 func (l *leader) admit(c *keyspace.Command, encoded []byte) error {
-	if l.space.Bytes() > quotaBytes && c.Grows() {
+	if !l.fits(c.Cost()) {
 		return rpctypes.ErrGRPCNoSpace
 	}
 	if len(encoded) > l.g.o.MaxRequestBytes {

@@ -20,7 +20,7 @@ func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.Stat
 	a := &pb.StatusResponse{Header: new(pb.ResponseHeader), Version: version.Version, StorageVersion: version.Version}
 	a.DbSize = s.g.current().Bytes()
 	a.DbSizeInUse = a.DbSize
-	a.DbSizeQuota = quotaBytes
+	a.DbSizeQuota = s.g.o.QuotaBytes
 	s.g.fill(a.Header)
 	a.RaftTerm = a.Header.RaftTerm
 	if l, conn, _ := s.g.where(); l == nil && conn == nil {

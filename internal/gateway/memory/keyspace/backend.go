@@ -20,6 +20,9 @@ type heap struct {
 	tx   heapTx
 	used atomic.Int64 // bytes of keys and values
 
+	entries atomic.Int64 // of revisions
+	written atomic.Int64 // bytes of all entries of revisions that were ever written
+
 	mu        sync.RWMutex // writers hold tx, too
 	revisions history
 	others    map[backend.BucketID]map[string][]byte
@@ -161,6 +164,7 @@ func (t *heapTx) UnsafeDeleteBucket(bucket backend.Bucket) {
 	if bucket.ID() == schema.Key.ID() {
 		h.used.Add(-h.revisions.bytes)
 		h.revisions = history{}
+		h.entries.Store(0)
 		return
 	}
 	for key, value := range h.others[bucket.ID()] {
@@ -199,6 +203,8 @@ func (t *heapTx) UnsafeSeqPut(bucket backend.Bucket, key, value []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.used.Add(h.revisions.put(key, value))
+	h.entries.Store(h.revisions.entries)
+	h.written.Add(entryOverhead + int64(len(key)+len(value)))
 }
 
 func (t *heapTx) UnsafeDelete(bucket backend.Bucket, key []byte) {
@@ -207,6 +213,7 @@ func (t *heapTx) UnsafeDelete(bucket backend.Bucket, key []byte) {
 	defer h.mu.Unlock()
 	if bucket.ID() == schema.Key.ID() {
 		h.used.Add(h.revisions.remove(key))
+		h.entries.Store(h.revisions.entries)
 		return
 	}
 	if old, ok := h.others[bucket.ID()][string(key)]; ok {

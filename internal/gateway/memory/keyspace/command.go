@@ -41,11 +41,6 @@ func DecodeReplacement(encoded []byte) (Command, bool) {
 	return Command{replacement: r, encoded: encoded}, ok
 }
 
-// Grows reports whether a command may add an object.
-func (c *Command) Grows() bool {
-	return c.request == nil || c.request.Put != nil || c.request.Txn != nil || c.request.LeaseGrant != nil
-}
-
 // whole decodes all of a command.
 func (c *Command) whole() (*pb.InternalRaftRequest, error) {
 	if c.request != nil {

@@ -9,8 +9,9 @@ import (
 
 // history is a sorted list of entries. Most are appended, and the oldest ones are removed.
 type history struct {
-	parts []*part
-	bytes int64
+	parts   []*part
+	bytes   int64
+	entries int64
 }
 
 // partEntries is the length of a part.
@@ -55,6 +56,7 @@ func (h *history) put(key, value []byte) int64 {
 	case bytes.Equal(h.parts[p].keys[i], key):
 		if old := h.parts[p].values[i]; old != nil {
 			grown -= int64(len(key) + len(old))
+			h.entries--
 		} else {
 			h.parts[p].removed--
 		}
@@ -63,6 +65,7 @@ func (h *history) put(key, value []byte) int64 {
 		q := h.parts[p]
 		q.keys, q.values = slices.Insert(q.keys, i, key), slices.Insert(q.values, i, value)
 	}
+	h.entries++
 	h.bytes += grown
 	return grown
 }
@@ -75,6 +78,7 @@ func (h *history) remove(key []byte) int64 {
 	}
 	q := h.parts[p]
 	grown := -int64(len(key) + len(q.values[i]))
+	h.entries--
 	h.bytes += grown
 	q.values[i] = nil
 	if q.removed++; q.removed > len(q.keys)/2 {

@@ -79,8 +79,8 @@ func (k *Keyspace) Store() mvcc.WatchableKV { return k.store }
 // Leases are the leases, to look at and to renew.
 func (k *Keyspace) Leases() lease.Lessor { return k.leases }
 
-// Bytes is the length of all keys and values, history included.
-func (k *Keyspace) Bytes() int64 { return k.heap.SizeInUse() }
+// Bytes is what all keys and values take of memory, history included.
+func (k *Keyspace) Bytes() int64 { return k.heap.SizeInUse() + k.heap.entries.Load()*entryOverhead }
 
 // Gone is closed when the keyspace is about to be closed: users must end.
 func (k *Keyspace) Gone() <-chan struct{} { return k.gone }

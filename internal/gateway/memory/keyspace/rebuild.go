@@ -12,7 +12,8 @@ import (
 // ErrBroken: etcd's store has panicked in the middle of a command. [Keyspace.Rebuild] continues without it.
 var ErrBroken = errors.New("the store has panicked")
 
-// recovered turns a panic of Apply into ErrBroken. etcd's store has no other way to give up a transaction that has begun.
+// recovered turns a panic of Apply into ErrBroken. etcd's store has no other way to give up a transaction that has
+// begun.
 func (k *Keyspace) recovered(err *error) {
 	p := recover()
 	if p == nil {
@@ -39,5 +40,6 @@ func (k *Keyspace) Rebuild() (*Keyspace, error) {
 	for _, key := range unfinished {
 		contents.used.Add(contents.revisions.remove(key))
 	}
+	contents.entries.Store(contents.revisions.entries)
 	return openHeap(contents, func(backend.BatchTx) error { return nil })
 }
