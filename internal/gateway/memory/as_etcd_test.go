@@ -170,8 +170,8 @@ func TestEveryCommandCanBeExecuted(t *testing.T) {
 		must(c.Put(ctx, "zz", "1"))(t)
 		_, err := c.Txn(ctx).Then(clientv3.OpDelete("y", clientv3.WithFromKey()),
 			clientv3.OpPut("zz", "2", clientv3.WithIgnoreLease())).Commit()
-		if !errors.Is(err, rpctypes.ErrKeyNotFound) {
-			t.Errorf("%v, want %v", err, rpctypes.ErrKeyNotFound)
+		if !errors.Is(err, rpctypes.ErrDuplicateKey) {
+			t.Errorf("%v, want %v", err, rpctypes.ErrDuplicateKey)
 		}
 		if r := must(c.Get(ctx, "zz"))(t); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "1" {
 			t.Errorf("the refused transaction had an effect: %v", r)

@@ -4,6 +4,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/pkg/v3/adt"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // maxTxnOps is etcd's default for --max-txn-ops.
@@ -46,7 +48,7 @@ func checkTxn(q *pb.TxnRequest) error {
 			return err
 		}
 	}
-	return nil
+	return keyspace.Executable(q)
 }
 
 func checkOps(q *pb.TxnRequest, most int) error {

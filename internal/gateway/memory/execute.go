@@ -14,9 +14,9 @@ import (
 var errUnexecutable = status.Error(codes.Internal, "netcraq: the store cannot execute this command, so nothing was changed; "+
 	"please report it, with the gateway's log")
 
-// execute applies a command to this gateway's copy. No command stops a keyspace: if etcd's store panics, the copy is made
-// again as it was before the command. The second try decides: it begins with the same state at every gateway, so if the
-// store panics again, the command is refused at every gateway.
+// execute applies a command to this gateway's copy. No command stops a keyspace: if etcd's store panics, the copy is
+// made again as it was before the command. The second try decides: it begins with the same state at every gateway, so
+// if the store panics again, the command is refused at every gateway.
 func (g *Gateway) execute(c *keyspace.Command) (keyspace.Answer, error) {
 	for try := 1; ; try++ {
 		a, err := g.space.Apply(c)

@@ -90,9 +90,9 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 	return complete(s.g, a, err)
 }
 
-// serializable reports whether a transaction that only reads may be answered from this gateway's own copy: if all that it
-// asks for are serializable reads. Comparisons ask for the present state, and so does a transaction without operations,
-// which etcd answers from its own copy.
+// serializable reports whether a transaction that only reads may be answered from this gateway's own copy: if all
+// that it asks for are serializable reads. Comparisons ask for the present state, and so does a transaction without
+// operations, which etcd answers from its own copy.
 func serializable(q *pb.TxnRequest) bool {
 	return len(q.Compare) == 0 && len(q.Success) > 0 && txn.IsTxnSerializable(q)
 }

@@ -12,7 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Keys of a relay's metadata. The gateway that opens it says who it is; the active one answers with its number and term.
+// Keys of a relay's metadata. The gateway that opens it says who it is; the active one answers with its number and
+// term.
 const (
 	memberKey = "netcraq-memory-member-bin"
 	leaderKey = "netcraq-memory-leader"
@@ -78,7 +79,8 @@ func (g *Gateway) greeted(md metadata.MD) {
 	g.leader, g.term = number(leaderKey), max(g.term, number(termKey))
 }
 
-// sawTerm notes the term of an entry of the log, or of an answer. Clients never see a lower one from this gateway again.
+// sawTerm notes the term of an entry of the log, or of an answer. Clients never see a lower one from this gateway
+// again.
 func (g *Gateway) sawTerm(term uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

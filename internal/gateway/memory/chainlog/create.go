@@ -12,9 +12,9 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Create makes a keyspace, if it is certain that the chain has none of that name. Only the holder of the keyspace's lock
-// may call it; term is the lock's token. entries is the length of the ring, and revision that of the keyspace before its
-// first entry. The error is ErrLost if the chain has objects of such a keyspace, but not its description.
+// Create makes a keyspace, if it is certain that the chain has none of that name. Only the holder of the keyspace's
+// lock may call it; term is the lock's token. entries is the length of the ring, and revision that of the keyspace
+// before its first entry. The error is ErrLost if the chain has objects of such a keyspace, but not its description.
 func Create(ctx context.Context, chain *client.Client, name string, term uint64, entries int, revision int64) (*Log,
 	error) {
 	if entries < minEntries {
@@ -42,8 +42,8 @@ func Create(ctx context.Context, chain *client.Client, name string, term uint64,
 	return Open(ctx, chain, name)
 }
 
-// begin notes that the keyspace is being made, and returns the version of the note. From then on an object that is missing
-// means that the chain has lost it.
+// begin notes that the keyspace is being made, and returns the version of the note. From then on an object that is
+// missing means that the chain has lost it.
 func (l *Log) begin(ctx context.Context, term uint64) (version uint64, err error) {
 	for {
 		found, version, err := l.everywhere(ctx)

@@ -48,8 +48,8 @@ func (l *Log) look(ctx context.Context) (s Snapshot, term, version uint64, err e
 	return s, r.term, o.Version, nil
 }
 
-// Load has the newest snapshot read and continues the log behind it. loaded: the newest snapshot was ahead of the log's next
-// entry. restore may be called again, if the snapshot was replaced while it was read.
+// Load has the newest snapshot read and continues the log behind it. loaded: the newest snapshot was ahead of the
+// log's next entry. restore may be called again, if the snapshot was replaced while it was read.
 func (l *Log) Load(ctx context.Context, restore func(io.Reader) error) (loaded bool, err error) {
 	for {
 		s, _, _, err := l.look(ctx)

@@ -13,15 +13,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// quiet is the logger of etcd's packages. They end the process with it after an error that they do not expect; here they
-// panic, and Apply recovers.
+// quiet is the logger of etcd's packages. They end the process with it after an error that they do not expect; here
+// they panic, and Apply recovers.
 var quiet = zap.NewNop().WithOptions(zap.WithFatalHook(zapcore.WriteThenPanic))
 
 // errUnknown is the answer to a command of another version, which no gateway proposes.
 var errUnknown = errors.New("the keyspace does not know this command")
 
-// Apply executes a command and returns its response. An error other than [ErrBroken] is the command's own: the keyspace is
-// unchanged, in every gateway.
+// Apply executes a command and returns its response. An error other than [ErrBroken] is the command's own: the
+// keyspace is unchanged, in every gateway.
 func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	defer k.recovered(&err)
 	if c.request == nil {
@@ -42,7 +42,7 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 	ctx := context.Background()
 	switch {
 	case r.Txn != nil:
-		if err := k.executable(r.Txn); err != nil {
+		if err := Executable(r.Txn); err != nil {
 			return nil, err
 		}
 		answer, _, err := txn.Txn(ctx, quiet, r.Txn, true, k.store, k.leases, false)

@@ -2,102 +2,67 @@ package keyspace
 
 import (
 	"bytes"
-	"context"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
-	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// executable refuses a transaction that etcd's store would begin and not be able to finish: one that deletes a key and
-// then puts it with the value or the lease that it has. etcd refuses such a put if the key does not exist before the
-// transaction. It refuses the transaction if a deletion and a put overlap, but does not take the end "\0" for infinity
-// there.
-func (k *Keyspace) executable(q *pb.TxnRequest) error {
-	if keeps, deletes := keepsAndDeletes(q); !keeps || !deletes {
-		return nil
-	}
-	return (&walk{k: k}).txn(q)
-}
-
-// keepsAndDeletes reports whether a transaction may put keys that keep their value or lease, and whether it may delete
-// keys.
-func keepsAndDeletes(q *pb.TxnRequest) (keeps, deletes bool) {
-	for _, ops := range [][]*pb.RequestOp{q.Success, q.Failure} {
-		for _, op := range ops {
-			put := op.GetRequestPut()
-			keeps = keeps || put.GetIgnoreValue() || put.GetIgnoreLease()
-			deletes = deletes || op.GetRequestDeleteRange() != nil
-			if nested := op.GetRequestTxn(); nested != nil {
-				k, d := keepsAndDeletes(nested)
-				keeps, deletes = keeps || k, deletes || d
-			}
-		}
-	}
-	return keeps, deletes
-}
-
-// walk goes through the operations that a transaction will execute, in their order.
-type walk struct {
-	k       *Keyspace
-	deleted []*pb.DeleteRangeRequest
-	put     map[string]int // the number of deletions before a put of the key
-}
-
-func (w *walk) txn(q *pb.TxnRequest) error {
-	ops := q.Success
-	if !w.k.holds(q.Compare) {
-		ops = q.Failure
-	}
-	for _, op := range ops {
-		switch {
-		case op.GetRequestDeleteRange() != nil:
-			w.deleted = append(w.deleted, op.GetRequestDeleteRange())
-		case op.GetRequestPut() != nil:
-			p := op.GetRequestPut()
-			if (p.IgnoreValue || p.IgnoreLease) && w.gone(p.Key) {
-				return etcderrors.ErrKeyNotFound
-			}
-			if w.put == nil {
-				w.put = make(map[string]int)
-			}
-			w.put[string(p.Key)] = len(w.deleted)
-		case op.GetRequestTxn() != nil:
-			if err := w.txn(op.GetRequestTxn()); err != nil {
-				return err
-			}
-		}
+// Executable refuses a transaction that deletes a range to infinity and puts a key of it. etcd refuses deletions and
+// puts that overlap, but does not take the end "\0" for infinity there. Its store cannot execute such a transaction:
+// it panics if the put keeps the value or the lease, and otherwise a compaction at that revision removes the key from
+// the store and not from the index, so that the next read of the key ends the process.
+func Executable(q *pb.TxnRequest) error {
+	if changesOf(q.Success).overlap || changesOf(q.Failure).overlap {
+		return rpctypes.ErrGRPCDuplicateKey
 	}
 	return nil
 }
 
-// gone reports whether a key was deleted, and not put again.
-func (w *walk) gone(key []byte) bool {
-	for _, d := range w.deleted[w.put[string(key)]:] {
-		if deletes(d, key) {
-			return true
-		}
-	}
-	return false
+// changes are the keys that operations may change: what deletions to infinity begin with, and what is put.
+type changes struct {
+	first   []byte // the lowest key of deletions to infinity; nil: none
+	last    []byte // the highest key that is put; nil: none
+	overlap bool
 }
 
-// deletes reports whether a deletion includes a key.
-func deletes(d *pb.DeleteRangeRequest, key []byte) bool {
-	switch {
-	case len(d.RangeEnd) == 0:
-		return bytes.Equal(d.Key, key)
-	case bytes.Compare(key, d.Key) < 0:
-		return false
+func changesOf(ops []*pb.RequestOp) (all changes) {
+	for _, op := range ops {
+		all.add(changesOfOne(op))
 	}
-	return len(d.RangeEnd) == 1 && d.RangeEnd[0] == 0 || bytes.Compare(key, d.RangeEnd) < 0
+	return all
 }
 
-// holds reports whether comparisons hold. All comparisons of a transaction, those of nested ones included, are made
-// before its first operation.
-func (k *Keyspace) holds(compare []*pb.Compare) bool {
-	if len(compare) == 0 {
-		return true
+func changesOfOne(op *pb.RequestOp) (c changes) {
+	if d := op.GetRequestDeleteRange(); d != nil && len(d.RangeEnd) == 1 && d.RangeEnd[0] == 0 {
+		c.first = d.Key
 	}
-	a, _, err := txn.Txn(context.Background(), quiet, &pb.TxnRequest{Compare: compare}, true, k.store, k.leases, false)
-	return err == nil && a.Succeeded
+	if p := op.GetRequestPut(); p != nil {
+		c.last = p.Key
+	}
+	if q := op.GetRequestTxn(); q != nil { // one of its branches happens
+		c = changesOf(q.Success)
+		other := changesOf(q.Failure)
+		c.overlap = c.overlap || other.overlap
+		c.merge(other)
+	}
+	return c
+}
+
+// add adds the changes of an operation of the same branch.
+func (c *changes) add(other changes) {
+	c.overlap = c.overlap || other.overlap || overlap(c.first, other.last) || overlap(other.first, c.last)
+	c.merge(other)
+}
+
+func (c *changes) merge(other changes) {
+	if c.first == nil || other.first != nil && bytes.Compare(other.first, c.first) < 0 {
+		c.first = other.first
+	}
+	if bytes.Compare(other.last, c.last) > 0 {
+		c.last = other.last
+	}
+}
+
+func overlap(first, last []byte) bool {
+	return first != nil && last != nil && bytes.Compare(first, last) <= 0
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -35,36 +35,40 @@ func exists(key string, then, otherwise []*pb.RequestOp) *pb.TxnRequest {
 	}}, Success: then, Failure: otherwise}
 }
 
-// TestExecutable: transactions that etcd's store would begin and not finish are refused, and only those.
+// TestExecutable: transactions that delete a range to infinity and put a key of it are refused, and only those. Such a
+// transaction in the log has no effect.
 func TestExecutable(t *testing.T) {
 	ops := func(all ...*pb.RequestOp) []*pb.RequestOp { return all }
-	keepsValue := putOp(&pb.PutRequest{Key: []byte("zz"), IgnoreValue: true})
+	nest := func(then, otherwise []*pb.RequestOp) *pb.RequestOp { return opTxn(exists("zz", then, otherwise)) }
+	end := opDelete("y", "\x00")
 	for name, c := range map[string]struct {
-		q    *pb.TxnRequest
-		want error
+		q       *pb.TxnRequest
+		refused bool
 	}{
-		"lease":           {&pb.TxnRequest{Success: ops(opDelete("y", "\x00"), keeps("zz"))}, etcderrors.ErrKeyNotFound},
-		"value":           {&pb.TxnRequest{Success: ops(opDelete("y", "\x00"), keepsValue)}, etcderrors.ErrKeyNotFound},
-		"everything":      {&pb.TxnRequest{Success: ops(opDelete("\x00", "\x00"), keeps("zz"))}, etcderrors.ErrKeyNotFound},
-		"a range":         {&pb.TxnRequest{Success: ops(opDelete("y", "zzz"), keeps("zz"))}, etcderrors.ErrKeyNotFound},
-		"the key":         {&pb.TxnRequest{Success: ops(opDelete("zz", ""), keeps("zz"))}, etcderrors.ErrKeyNotFound},
-		"absent":          {&pb.TxnRequest{Success: ops(opDelete("b", "c"), keeps("none"))}, etcderrors.ErrKeyNotFound},
-		"nested deletion": {&pb.TxnRequest{Success: ops(opTxn(&pb.TxnRequest{Success: ops(opDelete("y", "\x00"))}), keeps("zz"))}, etcderrors.ErrKeyNotFound},
-		"nested put":      {&pb.TxnRequest{Success: ops(opDelete("y", "\x00"), opTxn(exists("zz", ops(keeps("zz")), nil)))}, etcderrors.ErrKeyNotFound},
-		"other branch":    {&pb.TxnRequest{Success: ops(opDelete("y", "\x00"), opTxn(exists("zz", nil, ops(keeps("zz")))))}, nil},
-		"put before":      {&pb.TxnRequest{Success: ops(keeps("zz"), opDelete("y", "\x00"))}, nil},
-		"put between":     {&pb.TxnRequest{Success: ops(opDelete("y", "\x00"), puts("zz"), keeps("zz"))}, nil},
-		"deleted again":   {&pb.TxnRequest{Success: ops(puts("zz"), opDelete("y", "\x00"), keeps("zz"))}, etcderrors.ErrKeyNotFound},
-		"behind":          {&pb.TxnRequest{Success: ops(opDelete("zzz", "\x00"), keeps("zz"))}, nil},
-		"inverted":        {&pb.TxnRequest{Success: ops(opDelete("zzz", "a"), keeps("zz"))}, nil},
-		"another lease":   {&pb.TxnRequest{Success: ops(opDelete("y", "\x00"), puts("zz"))}, nil},
+		"keeps the lease": {&pb.TxnRequest{Success: ops(end, keeps("zz"))}, true},
+		"another value":   {&pb.TxnRequest{Success: ops(end, puts("zz"))}, true},
+		"put before":      {&pb.TxnRequest{Success: ops(puts("zz"), end)}, true},
+		"the first key":   {&pb.TxnRequest{Success: ops(end, puts("y"))}, true},
+		"everything":      {&pb.TxnRequest{Failure: ops(opDelete("\x00", "\x00"), keeps("zz"))}, true},
+		"two ranges":      {&pb.TxnRequest{Success: ops(end, opDelete("b", "\x00"), puts("c"))}, true},
+		"two puts":        {&pb.TxnRequest{Success: ops(puts("zz"), puts("c"), end)}, true},
+		"nested deletion": {&pb.TxnRequest{Success: ops(nest(ops(end), nil), keeps("zz"))}, true},
+		"nested put":      {&pb.TxnRequest{Success: ops(end, nest(nil, ops(puts("zz"))))}, true},
+		"both nested":     {&pb.TxnRequest{Success: ops(nest(ops(puts("zz")), nil), nest(nil, ops(end)))}, true},
+		"deeper":          {&pb.TxnRequest{Success: ops(nest(ops(nest(ops(end, keeps("zz")), nil)), nil))}, true},
+		"below":           {&pb.TxnRequest{Success: ops(end, puts("x"))}, false},
+		"other branch":    {&pb.TxnRequest{Success: ops(end), Failure: ops(puts("zz"))}, false},
+		"of a nested one": {&pb.TxnRequest{Success: ops(nest(ops(end), ops(puts("zz"))), puts("x"))}, false},
+		"inverted":        {&pb.TxnRequest{Success: ops(opDelete("zzz", "a"), keeps("zz"))}, false},
+		"no put":          {&pb.TxnRequest{Success: ops(end, end)}, false},
+		"nothing":         {&pb.TxnRequest{}, false},
 	} {
 		k := newKeyspace(t)
 		must(t, k, &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: []byte("zz"), Value: []byte("1")}})
 		before := k.Revision()
 		_, err := apply(t, k, &pb.InternalRaftRequest{Txn: c.q})
-		if !errors.Is(err, c.want) || c.want == nil && err != nil {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+		if refused := errors.Is(err, rpctypes.ErrGRPCDuplicateKey); refused != c.refused || !refused && err != nil {
+			t.Errorf("%s: %v, want refused: %v", name, err, c.refused)
 		}
 		if err != nil && k.Revision() != before {
 			t.Errorf("%s: refused at revision %d, and executed at %d", name, before, k.Revision())
