@@ -78,7 +78,7 @@ func TestRepeatedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := c.next()
-	if g, ok := f.(*http2.GoAwayFrame); err != nil || !ok || g.ErrCode != http2.ErrCodeProtocol {
+	if g, ok := f.(*http2.GoAwayFrame); err != nil || !ok || g.ErrCode != http2.ErrCodeEnhanceYourCalm {
 		t.Errorf("%v, %v", f, err)
 	}
 }

@@ -34,6 +34,8 @@ type Call struct {
 	started     bool   // before all was received: a handler has the call, or gets it
 	body        []byte // received, and not taken yet
 	received    bool   // nothing comes after it
+	hasLength   bool   // its header says how long the body is
+	expected    int    // bytes of that length that have not come
 	ours        int    // bytes that the client may send
 	unannounced int
 	window      int    // bytes that may be sent
@@ -200,6 +202,7 @@ func (s *Call) drop() {
 func (s *Call) ended() {
 	c := s.conn
 	c.headerBytes -= s.request.bytes
+	c.charge(-s.request.bytes)
 	if c.active--; c.active > 0 {
 		return
 	}
@@ -320,6 +323,7 @@ func (s *Call) last() {
 	}
 	if !s.received {
 		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
+		c.cut(s.id, false)
 	}
 	s.over = true
 	s.yield()
@@ -559,11 +563,11 @@ func (s *Call) take(b []byte) int {
 func (s *Call) decompress(message []byte) ([]byte, error) {
 	name := s.request.encoding
 	if name == "" || name == encoding.Identity {
-		return nil, status.Error(codes.Internal, "a request is compressed, and its header names no encoding")
+		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
 	compressor := encoding.GetCompressor(name)
 	if compressor == nil {
-		return nil, status.Errorf(codes.Unimplemented, "encoding %q of requests is not known", name)
+		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", name)
 	}
 	reader, err := compressor.Decompress(bytes.NewReader(message))
 	if err != nil {

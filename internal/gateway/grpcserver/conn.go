@@ -34,16 +34,17 @@ type conn struct {
 	large       *semaphore.Weighted // requests: see [largeOfConn]
 	turns       *semaphore.Weighted // answers: see [maxAnswers]
 	account     *account
-	owed        int     // bytes that the account does not know of
-	running     int     // unary calls with a handler
-	later       []*Call // those that wait for one
-	headerBytes int     // of the calls that active counts
-	active      int     // calls, those included that were reset and have not ended
-	last        uint32  // the newest call
-	window      int     // bytes that may be sent
-	ours        int     // bytes that the client may send
-	unannounced int     // bytes that it may send beside these, and has not been told of
-	initial     int     // window of new calls
+	owed        int                 // bytes that the account does not know of
+	running     int                 // unary calls with a handler
+	later       []*Call             // those that wait for one
+	headerBytes int                 // of the calls that active counts
+	active      int                 // calls, those included that were reset and have not ended
+	last        uint32              // the newest call
+	recent      [recentCalls]uint32 // see note
+	window      int                 // bytes that may be sent
+	ours        int                 // bytes that the client may send
+	unannounced int                 // bytes that it may send beside these, and has not been told of
+	initial     int                 // window of new calls
 	maxFrame    int
 	waiting     []*Call // that could send if the connection's window let them
 	held        int     // bytes of messages that wait for a window
@@ -241,8 +242,9 @@ func (c *conn) frame(f http2.Frame) error {
 
 // opening is what is left of a HEADERS frame when its block has ended.
 type opening struct {
-	id  uint32
-	end bool
+	id     uint32
+	end    bool
+	itself bool // it depends on itself
 }
 
 // settings takes and acknowledges the client's settings.
@@ -250,8 +252,8 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
-	if f.HasDuplicates() { // each may cost as much as there are calls, and other clients' answers wait for mu
-		return http2.ConnectionError(http2.ErrCodeProtocol)
+	if f.NumSettings() > maxInFrame { // each may cost as much as there are calls, and other clients' answers wait for mu
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
 	if c.changes++; c.changes > maxSettings {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,7 +52,8 @@ func connect(t *testing.T, address string, settings ...http2.Setting) *raw {
 // header is the block of a call.
 func (c *raw) header(method string, more ...string) []byte {
 	return c.fields(append([]string{
-		":method", "POST", ":scheme", "http", ":path", method, "content-type", grpcType, "te", "trailers",
+		":method", "POST", ":scheme", "http", ":path", method, ":authority", "test", "content-type", grpcType,
+		"te", "trailers",
 	}, more...)...)
 }
 
@@ -167,27 +170,148 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestRefused: requests that are no calls of gRPC.
+// sendHeader sends a block in as many frames as it takes.
+func (c *raw) sendHeader(id uint32, block []byte, end bool) error {
+	n := min(len(block), firstFrame)
+	err := c.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: end,
+	})
+	for block = block[n:]; len(block) > 0; block = block[n:] {
+		n = min(len(block), firstFrame)
+		err = errors.Join(err, c.WriteContinuation(id, n == len(block), block[:n]))
+	}
+	return err
+}
+
+// TestRefused: requests that are no calls of gRPC get the answers of grpc-go, and the connection goes on.
 func TestRefused(t *testing.T) {
 	c := connect(t, startServer(t).address)
-	for i, r := range []struct{ name, value, status string }{
-		{":method", "GET", notAllowed}, {"content-type", "text/plain", notSupported}, {"grpc-timeout", "1x", badRequest},
-		{"a-bin", "?", badRequest}, {"long", strings.Repeat("x", maxHeaderBytes-100), tooLarge},
+	base := []string{":method", "POST", ":scheme", "http", ":path", echo, ":authority", "a", "content-type", grpcType}
+	with := func(more ...string) []string { return append(append([]string(nil), base...), more...) }
+	without := func(name string, more ...string) []string {
+		i := slices.Index(base, name)
+		return append(slices.Delete(append([]string(nil), base...), i, i+2), more...)
+	}
+	for i, r := range []struct {
+		fields          []string
+		status, code, m string
+	}{
+		{without("content-type"), "415", "3", `invalid gRPC request content-type ""`},
+		{without("content-type", "content-type", "text/plain"), "415", "3", `invalid gRPC request content-type "text/plain"`},
+		{with("grpc-timeout", "1x"), "400", "13", `malformed grpc-timeout: transport: timeout unit is not recognized: "1x"`},
+		{with("grpc-timeout", "123456789S"), "400", "13", "malformed grpc-timeout: transport: timeout string is too long"},
+		{with("a-bin", "?"), "400", "13", `malformed binary metadata "?" in header "a-bin": illegal base64 data`},
+		{without(":authority"), "400", "13", "no host or :authority header present"},
+		{with("host", "a", "host", "b"), "400", "13", "num values of :authority: 1, num values of host: 2"},
+		{with("long", strings.Repeat("x", maxHeaderBytes)), "431", "8", "the header has"},
 	} {
-		id := uint32(2*i + 1)
-		block := c.header(echo, r.name, r.value)
-		if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:min(len(block), firstFrame)],
-			EndHeaders: len(block) <= firstFrame, EndStream: true}); err != nil {
+		if err := c.sendHeader(uint32(2*i+1), c.fields(r.fields...), true); err != nil {
 			t.Fatal(err)
 		}
-		for rest := block[min(len(block), firstFrame):]; len(rest) > 0; {
-			n := min(len(rest), firstFrame)
-			c.WriteContinuation(id, n == len(rest), rest[:n])
-			rest = rest[n:]
+		f, err := c.next()
+		h, ok := f.(*http2.MetaHeadersFrame)
+		if err != nil || !ok {
+			t.Fatalf("%v: %v, %v", r, f, err)
 		}
-		if _, status := c.answer(); status != r.status {
-			t.Errorf("%s: status %s, want %s", r.name, status, r.status)
+		got := make(map[string]string)
+		for _, field := range h.Fields {
+			got[field.Name] = field.Value
 		}
+		if got[":status"] != r.status || got[statusField] != r.code || !strings.HasPrefix(got[messageField], r.m) {
+			t.Errorf("%v: %v", r, got)
+		}
+	}
+	block := append([]string(nil), base...)
+	block[1] = http.MethodGet
+	if err := c.sendHeader(101, c.fields(block...), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := c.answer(); code != "13" {
+		t.Errorf("GET: %s", code)
+	}
+	if err := c.sendHeader(103, c.fields(with("mark", strings.Repeat("x", 105_000))...), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WriteData(103, true, appendPrefix(nil, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := c.answer(); code != "0" {
+		t.Errorf("105 kB of headers: %s", code)
+	}
+}
+
+// TestMalformed: what RFC 9113 calls malformed resets the call, and no more.
+func TestMalformed(t *testing.T) {
+	c := connect(t, startServer(t).address)
+	c.AllowIllegalWrites = true
+	base := []string{":method", "POST", ":scheme", "http", ":path", echo, ":authority", "a", "content-type", grpcType}
+	id := uint32(1)
+	for name, fields := range map[string][]string{
+		"two paths":             append([]string{":path", "/other"}, base...),
+		"capitals":              append(slices.Clone(base), "Name", "x"),
+		"no name":               append(slices.Clone(base), "", "x"),
+		"line feed in a value":  append(slices.Clone(base), "name", "a\nb"),
+		"late pseudo-header":    append(slices.Clone(base), ":authority", "b"),
+		"unknown pseudo-header": append([]string{":other", "x"}, base...),
+		"of answers":            append([]string{":status", "200"}, base...),
+		"of the connection":     append(slices.Clone(base), "connection", "close"),
+		"te":                    append(slices.Clone(base), "te", "gzip"),
+		"no method":             base[2:],
+		"no path":               append(slices.Clone(base[:4]), base[6:]...),
+		"empty path":            append(append(slices.Clone(base[:5]), ""), base[6:]...),
+		"no scheme":             append(slices.Clone(base[:2]), base[4:]...),
+		"two lengths":           append(slices.Clone(base), "content-length", "5", "content-length", "5"),
+		"no length":             append(slices.Clone(base), "content-length", "-1"),
+		"a length, no body":     append(slices.Clone(base), "content-length", "5"),
+	} {
+		if err := c.sendHeader(id, c.fields(fields...), true); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.next()
+		if r, ok := f.(*http2.RSTStreamFrame); err != nil || !ok || r.StreamID != id || r.ErrCode != http2.ErrCodeProtocol {
+			t.Fatalf("%s: %v, %v", name, f, err)
+		}
+		id += 2
+	}
+	for name, send := range map[string]func(id uint32) error{
+		"a body longer than its length": func(id uint32) error {
+			return errors.Join(c.sendHeader(id, c.fields(append(slices.Clone(base), "content-length", "4")...), false),
+				c.WriteData(id, true, appendPrefix(nil, 1)), c.WritePing(false, [8]byte{}))
+		},
+		"a pseudo-header in trailers": func(id uint32) error {
+			return errors.Join(c.open(id, echo, false), c.WriteData(id, false, appendPrefix(nil, 0)),
+				c.sendHeader(id, c.fields(":path", "/other"), true), c.WritePing(false, [8]byte{}))
+		},
+		"trailers without an end": func(id uint32) error {
+			return errors.Join(c.open(id, both, false), c.sendHeader(id, c.fields("a", "b"), false), c.WritePing(false, [8]byte{}))
+		},
+	} {
+		if err := send(id); err != nil {
+			t.Fatal(err)
+		}
+		code := http2.ErrCodeNo
+		for done := false; !done; {
+			f, err := c.next()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			switch f := f.(type) {
+			case *http2.RSTStreamFrame:
+				code = f.ErrCode
+			case *http2.PingFrame:
+				done = true
+			}
+		}
+		if code != http2.ErrCodeProtocol {
+			t.Errorf("%s: %v", name, code)
+		}
+		id += 2
+	}
+	if err := c.call(id, echo, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := c.answer(); code != "0" {
+		t.Errorf("a call afterwards: %s", code)
 	}
 }
 
@@ -195,7 +319,13 @@ func TestRefused(t *testing.T) {
 func TestBrokenProtocol(t *testing.T) {
 	s := startServer(t)
 	for name, broken := range map[string]func(c *raw) error{
-		"even number":      func(c *raw) error { return c.open(2, echo, true) },
+		"even number": func(c *raw) error { return c.open(2, echo, true) },
+		"smaller number": func(c *raw) error {
+			return errors.Join(c.open(5, echo, true), c.open(3, echo, true))
+		},
+		"headers of a call that is over": func(c *raw) error {
+			return errors.Join(c.open(1, waits, true), c.WriteRSTStream(1, http2.ErrCodeCancel), c.open(1, waits, true))
+		},
 		"data of no call":  func(c *raw) error { return c.WriteData(7, true, nil) },
 		"reset of no call": func(c *raw) error { return c.WriteRSTStream(7, http2.ErrCodeCancel) },
 		"window overflow":  func(c *raw) error { return c.WriteWindowUpdate(0, maxWindow) },
@@ -206,7 +336,7 @@ func TestBrokenProtocol(t *testing.T) {
 		},
 		"endless header": func(c *raw) error {
 			err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.header(echo)})
-			for range maxHeaderBytes/1000 + 1 {
+			for range maxBlockBytes/1000 + 1 {
 				err = errors.Join(err, c.WriteContinuation(1, false, make([]byte, 1000)))
 			}
 			return err

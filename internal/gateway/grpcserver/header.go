@@ -2,7 +2,6 @@ package grpcserver
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,8 +21,12 @@ type request struct {
 	timeout  time.Duration
 	encoding string // of messages that are compressed
 	md       metadata.MD
-	refused  string // the HTTP status of a request that is no call of gRPC
-	bytes    int    // decoded
+	refused  *refusal // what answers a request that is no call of gRPC
+	bytes    int      // decoded
+	length   int      // of the body; negative: not told
+
+	malformed bool // HTTP/2 does not allow it: the call is reset
+	trailers  bool // it may be the end of a request: it has no pseudo-header fields
 
 	page             bool   // it is a well-formed request of HTTP and no call of gRPC
 	verb, kind, host string // of a page
@@ -34,7 +37,8 @@ type headers struct {
 	decoder *hpack.Decoder
 	fields  []hpack.HeaderField // of the block that is decoded now
 	bytes   int                 // of it
-	block   []byte              // encoded
+	block   []byte              // encoded; nil: the decoder has the beginning
+	encoded int                 // bytes of the block
 	// known are blocks that only name entries of the decoder's tables, since these changed last: they mean the same again.
 	known map[string]*request
 }
@@ -51,38 +55,54 @@ func (h *headers) init() {
 			h.fields = append(h.fields, f)
 		}
 	})
-	h.decoder.SetMaxStringLength(maxHeaderBytes)
+	h.decoder.SetMaxStringLength(2 * maxBlockBytes) // Huffman's code makes 8 bits of 5
 	h.known = make(map[string]*request)
 }
 
-// add takes a part of a block.
+// add takes a part of a block. The decoder gets a long one in parts.
 func (h *headers) add(part []byte) error {
-	if len(h.block)+len(part) > maxHeaderBytes {
+	if h.encoded += len(part); h.encoded > maxBlockBytes {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
-	h.block = append(h.block, part...)
+	if h.block = append(h.block, part...); h.encoded > firstFrame {
+		return h.decode()
+	}
+	return nil
+}
+
+// decode gives the decoder what has come of the block.
+func (h *headers) decode() error {
+	if len(h.block) == h.encoded { // the beginning
+		h.fields, h.bytes = h.fields[:0], 0
+	}
+	_, err := h.decoder.Write(h.block)
+	if h.block = h.block[:0]; err != nil {
+		return http2.ConnectionError(http2.ErrCodeCompression)
+	}
 	return nil
 }
 
 // end decodes the block. Every block has to be decoded, since it changes the table.
 func (h *headers) end() (*request, error) {
-	block := h.block
-	h.block = h.block[:0]
-	if r := h.known[string(block)]; r != nil {
+	whole, block := len(h.block) == h.encoded, h.block
+	if r := h.known[string(block)]; r != nil && whole {
+		h.block, h.encoded = h.block[:0], 0
 		return r, nil
 	}
-	h.fields, h.bytes = h.fields[:0], 0
-	if _, err := h.decoder.Write(block); err != nil {
-		return nil, http2.ConnectionError(http2.ErrCodeCompression)
+	err := h.decode()
+	h.encoded = 0
+	if err != nil {
+		return nil, err
 	}
 	if err := h.decoder.Close(); err != nil {
 		return nil, http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	r := h.parse()
-	if !indexed(block) || len(h.known) >= maxKnownBlocks {
+	again := whole && indexed(block)
+	if !again || len(h.known) >= maxKnownBlocks {
 		clear(h.known)
 	}
-	if indexed(block) {
+	if again {
 		h.known[string(block)] = r
 	}
 	return r, nil
@@ -96,107 +116,6 @@ func indexed(block []byte) bool {
 		}
 	}
 	return true
-}
-
-// HTTP statuses of requests that are no calls.
-const (
-	badRequest   = "400"
-	notAllowed   = "405"
-	notSupported = "415"
-	tooLarge     = "431"
-)
-
-func (h *headers) parse() *request {
-	r := &request{md: make(metadata.MD), timeout: -1, bytes: h.bytes}
-	if h.bytes > maxHeaderBytes {
-		r.refused = tooLarge
-		return r
-	}
-	for _, f := range h.fields {
-		switch f.Name {
-		case ":method":
-			r.verb = f.Value
-		case ":path":
-			r.method = f.Value
-		case ":authority", "host":
-			r.host = f.Value
-		case ":scheme", "te", "user-agent", "grpc-accept-encoding":
-		case "content-type":
-			r.kind = f.Value
-		case "grpc-encoding":
-			r.encoding = f.Value
-		case "grpc-timeout":
-			var err error
-			if r.timeout, err = parseTimeout(f.Value); err != nil {
-				r.refused = badRequest
-			}
-		default:
-			if err := r.add(f); err != nil {
-				r.refused = badRequest
-			}
-		}
-	}
-	wellFormed := r.refused == "" && strings.HasPrefix(r.method, "/")
-	switch {
-	case r.verb != "POST":
-		r.refused, r.page = notAllowed, wellFormed
-	case !isCall(r.kind):
-		r.refused, r.page = notSupported, wellFormed
-	case !wellFormed:
-		r.refused = badRequest
-	}
-	return r
-}
-
-// isCall reports whether a content type is one of gRPC.
-func isCall(kind string) bool {
-	return kind == grpcType || strings.HasPrefix(kind, grpcType+"+") || strings.HasPrefix(kind, grpcType+";")
-}
-
-// ofConnection are fields that HTTP/2 does not allow.
-var ofConnection = map[string]bool{
-	"connection": true, "keep-alive": true, "proxy-connection": true, "transfer-encoding": true, "upgrade": true,
-}
-
-const (
-	grpcType = "application/grpc"
-	// binarySuffix ends the names of fields whose values are encoded.
-	binarySuffix = "-bin"
-)
-
-var errField = errors.New("a field that HTTP/2 does not allow")
-
-func (r *request) add(f hpack.HeaderField) error {
-	if strings.HasPrefix(f.Name, ":") || ofConnection[f.Name] {
-		return errField
-	}
-	value := f.Value
-	if strings.HasSuffix(f.Name, binarySuffix) {
-		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(value, "="))
-		if err != nil {
-			return err
-		}
-		value = string(b)
-	}
-	r.md[f.Name] = append(r.md[f.Name], value)
-	return nil
-}
-
-var timeoutUnits = map[byte]time.Duration{
-	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
-}
-
-// parseTimeout reads at most 8 digits and a unit.
-func parseTimeout(s string) (time.Duration, error) {
-	if len(s) < 2 || len(s) > 9 || timeoutUnits[s[len(s)-1]] == 0 {
-		return 0, fmt.Errorf("timeout %q: want at most 8 digits and a unit", s)
-	}
-	n, err := strconv.ParseUint(s[:len(s)-1], 10, 64)
-	unit := timeoutUnits[s[len(s)-1]]
-	if n > uint64(1<<63-1)/uint64(unit) {
-		return 1<<63 - 1, err
-	}
-	return time.Duration(n) * unit, err
 }
 
 // answers encodes the headers of a connection's answers. Two fields enter the client's table: the content type with

@@ -59,9 +59,7 @@ func (p *page) httpRequest() (*http.Request, error) {
 	if in.kind != "" {
 		r.Header.Set("Content-Type", in.kind)
 	}
-	if n, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
-		r.ContentLength = n
-	}
+	r.ContentLength = int64(in.length)
 	return r.WithContext(p.ctx), nil
 }
 

@@ -96,8 +96,8 @@ func TestPagesAndCalls(t *testing.T) {
 		t.Fatalf("a handler that panics: %v, %v", f, err)
 	}
 	get(5, "/echo", "connection", "upgrade")
-	if _, status := c.answer(); status != notAllowed {
-		t.Errorf("a field that HTTP/2 does not allow: status %s", status)
+	if f, err := c.next(); err != nil || f.Header().Type != http2.FrameRSTStream {
+		t.Errorf("a field that HTTP/2 does not allow: %v, %v", f, err)
 	}
 	if err := c.call(7, quick, 3); err != nil {
 		t.Fatal(err)

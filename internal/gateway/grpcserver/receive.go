@@ -1,12 +1,14 @@
 package grpcserver
 
 import (
+	"strconv"
+
 	"golang.org/x/net/http2"
 )
 
 // begin takes the first frame of a call.
 func (c *conn) begin(f *http2.HeadersFrame) error {
-	c.opened = opening{f.StreamID, f.StreamEnded()}
+	c.opened = opening{f.StreamID, f.StreamEnded(), f.HasPriority() && f.Priority.StreamDep == f.StreamID}
 	if err := c.in.add(f.HeaderBlockFragment()); err != nil || !f.HeadersEnded() {
 		return err
 	}
@@ -19,46 +21,71 @@ func (c *conn) headers() error {
 	if err != nil {
 		return err
 	}
-	id, end := c.opened.id, c.opened.end
+	id, end, malformed := c.opened.id, c.opened.end, c.opened.itself || r.malformed
 	unary := !r.page && c.server.o.Unary(r.method)
 	c.mu.Lock()
 	call := c.calls[id]
 	switch {
-	case call != nil && !call.received && end: // trailers
+	case call != nil && call.received:
+		c.mu.Unlock()
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeStreamClosed}
+	case call != nil && end && r.trailers && !malformed && call.complete():
 		call.received = true
 		c.mu.Unlock()
 		return c.received(call, nil)
 	case call != nil:
 		c.mu.Unlock()
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
-	case id <= c.last && id%2 == 1:
-		c.mu.Unlock()
-		return nil // trailers of a call that has ended
 	case id%2 == 0:
 		c.mu.Unlock()
 		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case id <= c.last:
+		defer c.mu.Unlock()
+		switch was := c.was(id); {
+		case was == cutOff && end: // the rest of a request that was answered before its end
+			return nil
+		case was != unknown:
+			return http2.ConnectionError(http2.ErrCodeStreamClosed)
+		}
+		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.last = id
+	c.note(id, closedByBoth)
+	if malformed || r.trailers {
+		c.out = appendReset(c.out, id, http2.ErrCodeProtocol)
+		c.cut(id, end)
+		c.work.Signal()
+		c.mu.Unlock()
+		return nil
+	}
 	full := max(c.active, len(c.calls)) >= maxCalls || c.headerBytes > maxHeadersBytes
 	if c.draining || c.closed || full {
 		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
+		c.cut(id, end)
 		c.work.Signal()
 		c.mu.Unlock()
 		return nil
 	}
 	page := r.page && c.server.o.Page != nil
-	if r.refused != "" && !page {
+	if r.refused != nil && !page {
 		c.refuse(id, r.refused, end)
 		c.mu.Unlock()
 		return nil
 	}
 	call = &Call{
 		conn: c, id: id, request: r, window: c.initial, ours: callWindow, unary: unary,
-		started: !unary && (!end || page), received: end,
+		started: !unary && (!end || page), received: end, hasLength: r.length >= 0, expected: r.length,
+	}
+	if end && !call.complete() {
+		c.out = appendReset(c.out, id, http2.ErrCodeProtocol)
+		c.work.Signal()
+		c.mu.Unlock()
+		return nil
 	}
 	c.calls[id] = call
 	c.active++
 	c.headerBytes += r.bytes
+	c.charge(r.bytes)
 	c.mu.Unlock()
 	if end && !page {
 		return c.received(call, nil)
@@ -70,15 +97,60 @@ func (c *conn) headers() error {
 }
 
 // refuse answers a request that is no call. The caller holds mu.
-func (c *conn) refuse(id uint32, status string, ended bool) {
-	block := appendField(c.answers.begin(nil), justLiteral, ":status", status)
-	c.out = appendFrame(c.out, http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, id, len(block))
-	c.out = append(c.out, block...)
+func (c *conn) refuse(id uint32, r *refusal, ended bool) {
+	block := appendField(c.answers.begin(nil), justLiteral, ":status", strconv.Itoa(r.http))
+	block = appendField(block, justLiteral, "content-type", grpcType)
+	block = c.answers.status(block, r.status)
+	c.block(id, block, http2.FlagHeadersEndStream)
 	if !ended {
 		c.out = appendReset(c.out, id, http2.ErrCodeNo)
 	}
+	c.cut(id, ended)
 	c.work.Signal()
 }
+
+// What is known of a call that has ended.
+const (
+	unknown      = iota // too old, or never opened
+	closedByBoth        // or reset by the client
+	cutOff              // by the server, before the request had ended
+)
+
+// recentCalls is how many ended calls are known.
+const recentCalls = 64
+
+// note notes what becomes of a call. The caller holds mu.
+func (c *conn) note(id uint32, how uint32) { c.recent[id/2%recentCalls] = id<<2 | how }
+
+// was returns what became of a call. The caller holds mu.
+func (c *conn) was(id uint32) uint32 {
+	if noted := c.recent[id/2%recentCalls]; noted>>2 == id&(1<<30-1) {
+		return noted & 3
+	}
+	return unknown
+}
+
+// cut notes a call that the server ends, unless its request has ended. The caller holds mu.
+func (c *conn) cut(id uint32, ended bool) {
+	if !ended {
+		c.note(id, cutOff)
+	}
+}
+
+// announced counts bytes of the request, and reports whether they are within the length that it announced.
+func (s *Call) announced(n int, last bool) bool {
+	if !s.hasLength {
+		return true
+	}
+	if s.expected < n || last && s.expected > n {
+		return false
+	}
+	s.expected -= n
+	return true
+}
+
+// complete reports whether the request has as many bytes as it announced. The caller holds mu.
+func (s *Call) complete() bool { return !s.hasLength || s.expected == 0 }
 
 // data takes a part of a call's requests.
 func (c *conn) data(f *http2.DataFrame) error {
@@ -98,8 +170,14 @@ func (c *conn) data(f *http2.DataFrame) error {
 	switch {
 	case call == nil: // it has ended
 		c.credit(length)
+		was := c.was(f.StreamID)
 		c.mu.Unlock()
+		if was == closedByBoth {
+			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeStreamClosed}
+		}
 		return nil
+	case !call.received && !call.announced(len(data), f.StreamEnded()):
+		code = http2.ErrCodeProtocol
 	case call.received:
 		code = http2.ErrCodeStreamClosed
 	case length > call.ours:
@@ -178,6 +256,9 @@ func (c *conn) reset(id uint32, code http2.ErrCode, tell bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if tell {
+		if call := c.calls[id]; call != nil {
+			c.cut(id, call.received)
+		}
 		c.out = appendReset(c.out, id, code)
 		c.work.Signal()
 	}

@@ -45,13 +45,17 @@ const (
 	maxCalls = 10_000
 	// maxOutputBytes of frames wait for the client at most: beyond it no more of its requests are read.
 	maxOutputBytes = 1 << 20
-	// maxHeaderBytes bounds the header of a call, encoded and decoded, and maxHeadersBytes those of all calls under way.
-	// Beyond it new calls are refused.
-	maxHeaderBytes  = 64 << 10
+	// maxHeaderBytes bounds the decoded header of a call; the call is refused beyond it. An encoded one of more than
+	// maxBlockBytes ends the connection. maxHeadersBytes bounds the headers of all calls under way: beyond it new calls
+	// are refused.
+	maxHeaderBytes  = 256 << 10
+	maxBlockBytes   = 1 << 20
 	maxHeadersBytes = 16 << 20
 	// maxSettings limits the SETTINGS frames of a connection. Each may change the windows of all its calls. The client of
 	// gRPC for Go sends fewer than 20 as it adapts its window to the network.
 	maxSettings = 100
+	// maxInFrame limits the settings in one frame. HTTP/2 defines seven.
+	maxInFrame = 32
 	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
 	connWindow = 1 << 20
 	callWindow = 256 << 10

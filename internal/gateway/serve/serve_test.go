@@ -274,10 +274,11 @@ func TestSlowHandshakes(t *testing.T) {
 	}
 }
 
-// TestSniff: a client is taken for one of HTTP/2 by its whole preface only.
+// TestSniff: a client is taken for one of HTTP/2 by its whole preface only, and for one of HTTP/1 by its method.
 func TestSniff(t *testing.T) {
-	for text, want := range map[string]bool{
-		http2.ClientPreface + "x": true, "PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n": false, "GET / HTTP/1.1\r\n": false, "P": false,
+	for text, want := range map[string]string{
+		http2.ClientPreface + "x": "calls", "GET / HTTP/1.1\r\n": "page", "POST ": "page", "PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n": "",
+		"INVALID PREFACE": "", "PRI": "", "PO": "", "\x16\x03\x01": "",
 	} {
 		near, far := net.Pipe()
 		go func() {
@@ -285,8 +286,15 @@ func TestSniff(t *testing.T) {
 			near.Close()
 		}()
 		prefix, calls, err := sniff(far)
-		if calls != want || !want && err == nil && !strings.HasPrefix(text, string(prefix)) {
-			t.Errorf("%q: %q, %v, %v", text, prefix, calls, err)
+		got := "page"
+		switch {
+		case err != nil:
+			got = ""
+		case calls:
+			got = "calls"
+		}
+		if got != want || err == nil && !strings.HasPrefix(text, string(prefix)) {
+			t.Errorf("%q: %q, %q, %v", text, got, prefix, err)
 		}
 		far.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -129,20 +130,30 @@ func (s *Server) handshake(c *connection, secure *tls.Config) (net.Conn, error) 
 	return n, n.SetReadDeadline(time.Now().Add(readHeader))
 }
 
-// sniff reads as much as tells whether the client speaks HTTP/2. The client that sends the preface of HTTP/2 calls; every
-// other one wants a page.
+// errSpeaks is the error of a client that speaks neither HTTP/2 nor HTTP/1.
+var errSpeaks = errors.New("it speaks no HTTP")
+
+// methods are how requests of HTTP/1 begin.
+var methods = []string{"GET ", "HEAD ", "POST ", "PUT ", "PATCH ", "DELETE ", "OPTIONS ", "CONNECT ", "TRACE "}
+
+// sniff reads as much as tells whether the client speaks HTTP/2. The client that sends the preface of HTTP/2 calls; one
+// of HTTP/1 wants a page.
 func sniff(n net.Conn) (prefix []byte, calls bool, err error) {
 	buffer := make([]byte, len(http2.ClientPreface))
 	for read := 0; ; {
 		m, err := n.Read(buffer[read:])
 		read += m
+		text := string(buffer[:read])
+		begins := func(method string) bool { return strings.HasPrefix(method, text) }
 		switch {
-		case !strings.HasPrefix(http2.ClientPreface, string(buffer[:read])):
-			return buffer[:read], false, nil
-		case read == len(buffer):
+		case text == http2.ClientPreface:
 			return buffer, true, nil
+		case slices.ContainsFunc(methods, func(method string) bool { return strings.HasPrefix(text, method) }):
+			return buffer[:read], false, nil
 		case err != nil:
 			return nil, false, err
+		case !strings.HasPrefix(http2.ClientPreface, text) && !slices.ContainsFunc(methods, begins):
+			return nil, false, errSpeaks
 		}
 	}
 }
