@@ -104,6 +104,7 @@ test-ci:
 	$(MAKE) --no-print-directory race QUICK=1
 	$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
+	@$(MAKE) --no-print-directory test-http2
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
 # again; a test that passes then is printed as flaky, and is a bug.
@@ -195,6 +196,17 @@ test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage throu
 	go test -C tools/suites -v -count=1 -timeout 60m ./kubernetes
 
 # PACKAGE=e2e and RUN=TestCtlV3Get choose tests.
+.PHONY: test-http2
+test-http2: build ## Run h2spec on the ports of a gateway and of an etcd, and compare
+	@scripts/peers.sh etcd
+	go test -C tools/h2spec -count=1 -v .
+
+# ADVISORIES are the tests of the attacks in docs/verification.md#advisories.
+ADVISORIES := TestUnreadAnswers|TestAnnouncedRequests|TestRapidReset|TestMadeYouReset|TestBrokenProtocol|TestMalformed|TestRefused|TestManyLargeHeaders|TestManySettings|TestRepeatedSettings|TestDescriptorsRunOut|TestConnectionsAreLimited|TestAuthIsNotBypassed|TestTokens
+.PHONY: test-advisories
+test-advisories: ## Run the tests of the HTTP/2 floods and of etcd's advisories
+	go test -count=1 -run '^($(ADVISORIES))' ./internal/gateway/grpcserver ./internal/gateway/serve ./internal/gateway/proxy
+
 .PHONY: test-etcd
 test-etcd: build ## Run etcd's own tests through gateways that cache; compiles them first. QUICK=1: the part that CI runs
 	PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd

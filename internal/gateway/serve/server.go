@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -103,7 +104,8 @@ func (s *Server) serve(c *connection, secure *tls.Config, web *queue) {
 		err = n.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
-		n.Close()
+		s.log.Debug("a connection ends before its first request", "client", c.RemoteAddr().String(), "error", err)
+		farewell(c, n)
 		return
 	}
 	n = &prefixed{Conn: n, prefix: prefix, below: c}
@@ -115,6 +117,17 @@ func (s *Server) serve(c *connection, secure *tls.Config, web *queue) {
 		c.uses(served.Idle, served.End)
 	}
 }
+
+// farewell ends a connection of which some bytes may not be read. The client sees its end, and no reset.
+func farewell(c *connection, n net.Conn) {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok && tcp.CloseWrite() == nil && n.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = io.CopyN(io.Discard, c.Conn, farewellBytes) // the client may have gone
+	}
+	n.Close()
+}
+
+// farewellBytes bounds what is read of a client that speaks no HTTP.
+const farewellBytes = 4 << 10
 
 // handshake makes the connection one of TLS, if clients are to use it.
 func (s *Server) handshake(c *connection, secure *tls.Config) (net.Conn, error) {
