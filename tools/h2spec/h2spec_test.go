@@ -80,27 +80,30 @@ func freePort(t *testing.T) string {
 }
 
 // start runs a program of the repository until the test ends, and waits until it listens.
-func start(t *testing.T, port, program string, args ...string) {
+func start(t *testing.T, port, program string, args ...string) *os.Process {
 	t.Helper()
 	c := exec.Command(filepath.Join(root, program), args...)
 	c.Stderr = os.Stderr
 	if err := c.Start(); err != nil {
 		t.Fatalf("%v: run make build, and scripts/peers.sh etcd", err)
 	}
-	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGTERM) // Wait says more
-		_ = c.Wait()                          // ended by the signal
-	})
+	t.Cleanup(func() { end(c.Process) })
 	for limit := time.Now().Add(time.Minute); ; {
 		n, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			n.Close()
-			return
+			return c.Process
 		}
 		if time.Now().After(limit) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// end ends a program, if it has not ended yet.
+func end(p *os.Process) {
+	_ = p.Signal(syscall.SIGTERM) // Wait says more
+	_, _ = p.Wait()               // ended by the signal
 }
 
 // run returns what came of each test. Its exit status says that some failed, which the report says too.

@@ -3,6 +3,7 @@ package grpcserver
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -207,5 +208,39 @@ func TestRequestsBehindTheStatus(t *testing.T) {
 	}
 	if !call.over || c.ours+c.unannounced != connWindow {
 		t.Errorf("ended: %v; the client lost %d bytes of its window", call.over, connWindow-c.ours-c.unannounced)
+	}
+}
+
+// TestMadeYouReset is CVE-2025-8671: calls that the server resets because of what the client sends. They count until
+// they have ended, and other connections are answered.
+func TestMadeYouReset(t *testing.T) {
+	const calls = 3 * maxCalls
+	s := startServer(t)
+	c := connect(t, s.address)
+	go io.Copy(io.Discard, c.Conn)
+	for i := range uint32(calls) {
+		id := 2*i + 1
+		if err := errors.Join(c.open(id, waits, false), c.WriteWindowUpdate(id, maxWindow)); err != nil {
+			break // the server may end the connection
+		}
+		if i%1000 != 0 {
+			continue
+		}
+		s.mu.Lock()
+		for served := range s.conns {
+			served.mu.Lock()
+			if served.active > maxCalls || len(served.calls) > maxCalls {
+				t.Errorf("%d calls are under way, %d of them open", served.active, len(served.calls))
+			}
+			served.mu.Unlock()
+		}
+		s.mu.Unlock()
+	}
+	other := connect(t, s.address)
+	if err := other.call(1, echo, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := other.answer(); code != "0" {
+		t.Errorf("another client: status %s", code)
 	}
 }

@@ -95,6 +95,9 @@ func (r *request) check(late *refusal) {
 		r.page = wellFormed && !isMethod(r.method)
 		r.refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "invalid gRPC request content-type %q", r.kind)
 	}
+	if isCall(r.kind) && !strings.HasPrefix(r.method, "/") {
+		r.refuse(http.StatusOK, codes.Unimplemented, "malformed method name: %q", r.method)
+	}
 	if late != nil && r.refused == nil {
 		r.refused = late
 	}

@@ -202,6 +202,8 @@ func TestRefused(t *testing.T) {
 		{with("grpc-timeout", "123456789S"), "400", "13", "malformed grpc-timeout: transport: timeout string is too long"},
 		{with("a-bin", "?"), "400", "13", `malformed binary metadata "?" in header "a-bin": illegal base64 data`},
 		{without(":authority"), "400", "13", "no host or :authority header present"},
+		{[]string{":method", "POST", ":scheme", "http", ":path", echo[1:], ":authority", "a", "content-type", grpcType},
+			"200", "12", `malformed method name: "test.T/Echo"`},
 		{with("host", "a", "host", "b"), "400", "13", "num values of :authority: 1, num values of host: 2"},
 		{with("long", strings.Repeat("x", maxHeaderBytes)), "431", "8", "the header has"},
 	} {
@@ -273,6 +275,14 @@ func TestMalformed(t *testing.T) {
 		}
 		id += 2
 	}
+}
+
+// TestMalformedLater: so does what is malformed behind the header.
+func TestMalformedLater(t *testing.T) {
+	c := connect(t, startServer(t).address)
+	c.AllowIllegalWrites = true
+	base := []string{":method", "POST", ":scheme", "http", ":path", echo, ":authority", "a", "content-type", grpcType}
+	id := uint32(1)
 	for name, send := range map[string]func(id uint32) error{
 		"a body longer than its length": func(id uint32) error {
 			return errors.Join(c.sendHeader(id, c.fields(append(slices.Clone(base), "content-length", "4")...), false),

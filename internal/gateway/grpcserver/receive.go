@@ -24,30 +24,8 @@ func (c *conn) headers() error {
 	id, end, malformed := c.opened.id, c.opened.end, c.opened.itself || r.malformed
 	unary := !r.page && c.server.o.Unary(r.method)
 	c.mu.Lock()
-	call := c.calls[id]
-	switch {
-	case call != nil && call.received:
-		c.mu.Unlock()
-		return http2.StreamError{StreamID: id, Code: http2.ErrCodeStreamClosed}
-	case call != nil && end && r.trailers && !malformed && call.complete():
-		call.received = true
-		c.mu.Unlock()
-		return c.received(call, nil)
-	case call != nil:
-		c.mu.Unlock()
-		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
-	case id%2 == 0:
-		c.mu.Unlock()
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	case id <= c.last:
-		defer c.mu.Unlock()
-		switch was := c.was(id); {
-		case was == cutOff && end: // the rest of a request that was answered before its end
-			return nil
-		case was != unknown:
-			return http2.ConnectionError(http2.ErrCodeStreamClosed)
-		}
-		return http2.ConnectionError(http2.ErrCodeProtocol)
+	if id%2 == 0 || id <= c.last {
+		return c.again(id, r.trailers && !malformed)
 	}
 	c.last = id
 	c.note(id, closedByBoth)
@@ -72,7 +50,7 @@ func (c *conn) headers() error {
 		c.mu.Unlock()
 		return nil
 	}
-	call = &Call{
+	call := &Call{
 		conn: c, id: id, request: r, window: c.initial, ours: callWindow, unary: unary,
 		started: !unary && (!end || page), received: end, hasLength: r.length >= 0, expected: r.length,
 	}
@@ -94,6 +72,32 @@ func (c *conn) headers() error {
 		call.start()
 	}
 	return nil
+}
+
+// again takes a header that begins no call: the trailers of a request, or what is wrong. The caller holds mu, which it
+// gives up.
+func (c *conn) again(id uint32, trailers bool) error {
+	end, call := c.opened.end, c.calls[id]
+	switch {
+	case call != nil && call.received:
+		c.mu.Unlock()
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeStreamClosed}
+	case call != nil && end && trailers && call.complete():
+		call.received = true
+		c.mu.Unlock()
+		return c.received(call, nil)
+	case call != nil:
+		c.mu.Unlock()
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
+	}
+	defer c.mu.Unlock()
+	switch was := c.was(id); {
+	case id%2 == 0 || was == unknown:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case was == cutOff && end: // the rest of a request that was answered before its end
+		return nil
+	}
+	return http2.ConnectionError(http2.ErrCodeStreamClosed)
 }
 
 // refuse answers a request that is no call. The caller holds mu.

@@ -64,7 +64,7 @@ const (
 	// sendBuffer is how many bytes of a stream's messages may wait for the client's window before SendMsg waits.
 	sendBuffer = 64 << 10
 	// maxRunning unary calls are answered by handlers at a time. The others wait for their turn.
-	maxRunning = 512
+	maxRunning = 128
 	// maxAnswers of these may have an answer that is received from elsewhere, encoded, or waits for the client. Short
 	// answers do not count while no more than maxHeldBytes of messages wait for the client's windows.
 	maxAnswers   = 16
