@@ -202,7 +202,7 @@ test-http2: build ## Run h2spec on the ports of a gateway and of an etcd, and co
 	go test -C tools/h2spec -count=1 -v .
 
 # ADVISORIES are the tests of the attacks in docs/verification.md#advisories.
-ADVISORIES := TestUnreadAnswers|TestAnnouncedRequests|TestRapidReset|TestMadeYouReset|TestBrokenProtocol|TestMalformed|TestRefused|TestManyLargeHeaders|TestManySettings|TestRepeatedSettings|TestSlowHandshakes|TestDescriptorsRunOut|TestConnectionsAreLimited|TestAuthIsNotBypassed|TestTokens
+ADVISORIES := TestUnreadAnswers|TestAnnouncedRequests|TestRapidReset|TestMadeYouReset|TestBrokenProtocol|TestMalformed|TestRefused|TestManyLargeHeaders|TestManySettings|TestRepeatedSettings|TestSlowHandshakes|TestRevokedCertificates|TestDescriptorsRunOut|TestConnectionsAreLimited|TestAuthIsNotBypassed|TestTokens
 .PHONY: test-advisories
 test-advisories: ## Run the tests of the HTTP/2 floods and of etcd's advisories
 	go test -count=1 -run '^($(ADVISORIES))' ./internal/gateway/grpcserver ./internal/gateway/serve ./internal/gateway/proxy

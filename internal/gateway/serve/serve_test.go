@@ -4,17 +4,24 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.uber.org/zap"
 	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -297,5 +304,48 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%q: %q, %q, %v", text, got, prefix, err)
 		}
 		far.Close()
+	}
+}
+
+// TestRevokedCertificates: a client whose certificate is on the list of revoked ones is refused, also by one that is
+// written while the server runs.
+func TestRevokedCertificates(t *testing.T) {
+	info, err := transport.SelfCert(zap.NewNop(), t.TempDir(), []string{"127.0.0.1:0"}, 1, x509.ExtKeyUsageClientAuth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(info.CertFile, info.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(t.TempDir(), "revoked.crl")
+	revoke := func(serial *big.Int) {
+		issuer := *pair.Leaf
+		issuer.KeyUsage |= x509.KeyUsageCRLSign // the check reads the numbers alone
+		issuer.SubjectKeyId = []byte{1}
+		text, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+			Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour),
+			RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: serial, RevocationTime: time.Now()}},
+		}, &issuer, pair.PrivateKey.(crypto.Signer))
+		if err == nil {
+			err = os.WriteFile(list, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	revoke(big.NewInt(1))
+	s := start(t, TowardsClients{Cert: info.CertFile, Key: info.KeyFile, CA: info.CertFile, Revoked: list}, 0)
+	ask := func() (string, error) {
+		return get(tls.Client(dial(t, s.address), &tls.Config{
+			InsecureSkipVerify: true, Certificates: []tls.Certificate{pair},
+		}), "/")
+	}
+	if page, err := ask(); page != "here" {
+		t.Errorf("a certificate that is not revoked: %q, %v", page, err)
+	}
+	revoke(pair.Leaf.SerialNumber)
+	if page, err := ask(); err == nil {
+		t.Errorf("a revoked certificate: %q", page)
 	}
 }
