@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -181,12 +182,17 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		o.Cache = c.cache()
 		o.Cache.Placement = flags.placement
 	}
-	s, err := proxy.New(ctx, o)
-	if err != nil {
-		return err
+	for {
+		s, err := proxy.New(ctx, o)
+		if err != nil {
+			return err
+		}
+		o.Log.Info(servesMessage, "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
+		if err := run(ctx, s, c); !errors.Is(err, proxy.ErrAgain) {
+			return err
+		}
+		o.Log.Warn("the gateway begins anew: etcd's authentication was disabled again")
 	}
-	o.Log.Info(servesMessage, "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
-	return run(ctx, s, c)
 }
 
 // run serves, and reaches for a chain that does not answer yet; nil: there is none.

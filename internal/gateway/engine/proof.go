@@ -49,6 +49,15 @@ func (e *Engine) prove(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	auth, err := authentication(ctx, e.o.Etcd)
+	switch {
+	case err != nil:
+		return err
+	case auth.Enabled:
+		return ErrAuth
+	case auth.AuthRevision != e.auth: // it may have been on for a moment, in which others wrote without the guard
+		return e.authChanged(auth.AuthRevision)
+	}
 	era := ""
 	for _, kv := range answer.Kvs {
 		era = string(kv.Value)
@@ -57,6 +66,8 @@ func (e *Engine) prove(ctx context.Context) error {
 	switch {
 	case header.ClusterId != e.cluster:
 		return fmt.Errorf("%w: its cluster was %x, and is %x", ErrRestored, e.cluster, header.ClusterId)
+	case era == "" && e.era != "" && header.Revision >= max(floor, chain.Rev): // the history is the same
+		return e.keepEra(ctx)
 	case era != e.era:
 		return fmt.Errorf("%w, as another gateway noticed", ErrRestored)
 	case header.Revision < floor || chain.Status == core.OK && header.Revision < chain.Rev:
@@ -71,6 +82,21 @@ func (e *Engine) prove(ctx context.Context) error {
 // eraKey has the name of etcd's history since a restored backup; it is absent before the first. Objects of different eras have
 // different keys in the chain.
 const eraKey = OwnPrefix + "era"
+
+// keepEra writes the name of the era again, which somebody has deleted.
+func (e *Engine) keepEra(ctx context.Context) error {
+	t := &pb.TxnRequest{
+		Compare: []*pb.Compare{compare(&core.Cond{Key: eraKey, Kind: core.CreateIs})},
+		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(e.era)}}}},
+	}
+	if _, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, t); err != nil {
+		return err
+	}
+	e.o.Log.Error("somebody deleted a key of the gateways in etcd; it is written again", "key", eraKey)
+	return errEra
+}
+
+var errEra = errors.New("the name of the era was written again")
 
 // newEra takes everything out of etcd that belongs to the objects of another history. Other gateways notice that their sessions are gone,
 // or the new era, before they extend their sessions.
@@ -118,9 +144,13 @@ func (e *Engine) withdraw(why error) {
 			e.since = e.since.Add(-e.o.Lease)
 		}
 		e.until.Store(0)
+		e.refused.Store(bootTime())
 		close(e.gone)
 		e.stop()
 		e.mu.Unlock()
+		if errors.Is(why, ErrAuth) {
+			go e.awaitOpen()
+		}
 		e.o.Log.Error("this gateway caches nothing any more", "reason", why)
 	})
 }
@@ -132,7 +162,8 @@ func (e *Engine) Gone() <-chan struct{} { return e.gone }
 func (e *Engine) Why() error { return e.why }
 
 // Bypassed reports whether calls go to etcd alone, because the cache has ended. Before that it waits until no other gateway answers from
-// the chain: each notices the same before it extends its session.
+// the chain: each notices the same before it extends its session. While etcd has authentication enabled, calls pass only
+// as long as this is certain: afterwards other gateways may cache again.
 func (e *Engine) Bypassed(ctx context.Context) (bool, error) {
 	select {
 	case <-e.gone:
@@ -141,10 +172,17 @@ func (e *Engine) Bypassed(ctx context.Context) (bool, error) {
 	}
 	timer := time.NewTimer(time.Until(e.since.Add(e.o.Lease)))
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true, nil
-	case <-ctx.Done():
-		return true, status.FromContextError(ctx.Err()).Err()
+	for {
+		select {
+		case <-timer.C:
+			if !errors.Is(e.why, ErrAuth) || bootTime()-e.refused.Load() < int64(stillRefused) {
+				return true, nil
+			}
+			timer.Reset(askAgain)
+		case <-e.open:
+			return true, errAgain
+		case <-ctx.Done():
+			return true, status.FromContextError(ctx.Err()).Err()
+		}
 	}
 }

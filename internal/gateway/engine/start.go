@@ -42,6 +42,8 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.ended, e.closed = context.WithCancel(context.Background())
+	e.open = make(chan struct{})
 	e.usage.init()
 	e.places.init()
 	e.packing.set = packing.New()
@@ -53,8 +55,10 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	switch {
 	case err == nil:
 		e.begin()
+	case errors.Is(err, ErrAuth):
+		e.withdraw(err)
 	case final(err):
-		e.stop()
+		e.Close()
 		return nil, err
 	case errors.Is(err, ErrNoChain):
 		o.Log.Warn("nothing is cached until the chain answers", "reason", err)
@@ -106,7 +110,11 @@ func (e *Engine) tryIdentify(ctx context.Context) error {
 	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, identifyWithin)
 	defer cancel()
-	etcd, err := identify(ctx, e.o.Etcd, name)
+	auth, err := e.underAuth(ctx)
+	var etcd identity
+	if err == nil {
+		etcd, err = identify(ctx, e.o.Etcd, name)
+	}
 	if err != nil {
 		e.trouble.note(err)
 		return err
@@ -118,7 +126,7 @@ func (e *Engine) tryIdentify(ctx context.Context) error {
 			return err
 		}
 	}
-	e.identity, e.store = etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.era))
+	e.auth, e.identity, e.store = auth, etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.era))
 	close(e.identified)
 	return nil
 }

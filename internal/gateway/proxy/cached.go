@@ -37,16 +37,7 @@ func (f *forwarder) cached(ctx context.Context, method string, in *frame, down g
 				return true, down.SendMsg(&frame{mem.BufferSlice{mem.SliceBuffer(message)}})
 			}
 		}
-		if t := splitRange(&r); t != nil {
-			whole, err := f.rangeAround(ctx, &r, t)
-			if err != nil {
-				return true, err
-			}
-			return true, down.SendMsg(whole)
-		}
 		return f.rangeOnce(ctx, &r, in, down)
-	case methodLeaseLeases:
-		return true, f.leases(ctx, in, down)
 	case methodLeaseRevoke:
 		var r pb.LeaseRevokeRequest
 		if f.codec.Unmarshal(in.data, &r) == nil && engine.OwnLease(r.ID) { // a session's, which clients do not see
@@ -107,28 +98,13 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 		_, err = f.cache.Bypassed(ctx)
 		return false, err
 	}
-	if err == nil && !ok && split != nil { // it only reads
-		var read *pb.TxnResponse
-		if read, err = f.transact(ctx, op.GetRequestTxn(), original); err == nil {
-			answer, header, ok = &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: read}}, read.Header, true
-		}
-	}
 	if !ok || err != nil {
 		return ok, err
 	}
 	if join != nil {
 		answer = join(answer)
 	}
-	switch {
-	case answer.GetResponsePut() != nil:
-		answer.GetResponsePut().Header = header
-		return true, down.SendMsg(answer.GetResponsePut())
-	case answer.GetResponseDeleteRange() != nil:
-		answer.GetResponseDeleteRange().Header = header
-		return true, down.SendMsg(answer.GetResponseDeleteRange())
-	}
-	answer.GetResponseTxn().Header = header
-	return true, down.SendMsg(answer.GetResponseTxn())
+	return true, sendWhole(answer, header, down)
 }
 
 // reveal waits until the chain has the revision that an answer shows.
@@ -136,10 +112,7 @@ func (f *forwarder) reveal(ctx context.Context, method string, out *frame) error
 	if f.cache == nil {
 		return nil
 	}
-	if rev := revision(out.data, method == methodRangeStream); rev > 0 {
-		return f.cache.Reveal(ctx, rev)
-	}
-	return nil
+	return f.show(ctx, revision(out.data, method == methodRangeStream))
 }
 
 // Fields of etcd's messages.

@@ -69,9 +69,9 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 		}
 	}
 	switch {
-	case f.cache != nil && method == methodWatch:
+	case method == methodWatch:
 		return f.both(ctx, method, &watcher{ServerStream: down, codec: f.codec})
-	case f.cache != nil && method == methodRangeStream:
+	case method == methodRangeStream:
 		return f.rangeStream(ctx, down)
 	case single[method]:
 		return f.many(ctx, method, down)
@@ -123,6 +123,9 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 		if handled, err := f.cached(ctx, method, &in, down); handled || err != nil {
 			return err
 		}
+	}
+	if handled, err := f.around(ctx, method, &in, down); handled || err != nil {
+		return err
 	}
 	defer out.free()
 	if err := f.invoke(ctx, method, &in, &out, down); err != nil {

@@ -22,7 +22,66 @@ func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest, original *pb
 	if err != nil {
 		return nil, err
 	}
-	return answer, f.cache.Reveal(ctx, answer.GetHeader().GetRevision())
+	return answer, f.show(ctx, answer.GetHeader().GetRevision())
+}
+
+// show waits until an answer with a revision may be shown.
+func (f *forwarder) show(ctx context.Context, rev int64) error {
+	if f.cache == nil || rev == 0 {
+		return nil
+	}
+	return f.cache.Reveal(ctx, rev)
+}
+
+// around executes a call beside the gateways' own keys, without the cache. handled is false if it covers none.
+func (f *forwarder) around(ctx context.Context, method string, in *frame, down grpc.ServerStream) (handled bool, err error) {
+	op := new(pb.RequestOp)
+	var r any
+	switch method {
+	case methodRange:
+		o := &pb.RequestOp_RequestRange{RequestRange: new(pb.RangeRequest)}
+		op.Request, r = o, o.RequestRange
+	case methodDeleteRange:
+		o := &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: new(pb.DeleteRangeRequest)}
+		op.Request, r = o, o.RequestDeleteRange
+	case methodTxn:
+		o := &pb.RequestOp_RequestTxn{RequestTxn: new(pb.TxnRequest)}
+		op.Request, r = o, o.RequestTxn
+	case methodLeaseLeases:
+		return true, f.leases(ctx, in, down)
+	default:
+		return false, nil
+	}
+	if f.codec.Unmarshal(in.data, r) != nil {
+		return false, nil // etcd says what is wrong
+	}
+	split, join := splitOp(op)
+	if split == nil {
+		return false, nil
+	}
+	answer, err := f.transact(ctx, split.GetRequestTxn(), op)
+	if err != nil {
+		return true, err
+	}
+	whole := join(&pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: answer}})
+	return true, sendWhole(whole, answer.GetHeader(), down)
+}
+
+// sendWhole sends the answer to an operation as that to a call.
+func sendWhole(answer *pb.ResponseOp, header *pb.ResponseHeader, down grpc.ServerStream) error {
+	switch {
+	case answer.GetResponseRange() != nil:
+		answer.GetResponseRange().Header = header
+		return down.SendMsg(answer.GetResponseRange())
+	case answer.GetResponsePut() != nil:
+		answer.GetResponsePut().Header = header
+		return down.SendMsg(answer.GetResponsePut())
+	case answer.GetResponseDeleteRange() != nil:
+		answer.GetResponseDeleteRange().Header = header
+		return down.SendMsg(answer.GetResponseDeleteRange())
+	}
+	answer.GetResponseTxn().Header = header
+	return down.SendMsg(answer.GetResponseTxn())
 }
 
 // rangeAround executes a range without the gateways' own keys.
@@ -47,7 +106,7 @@ func (f *forwarder) leases(ctx context.Context, in *frame, down grpc.ServerStrea
 	if f.codec.Unmarshal(out.data, &answer) != nil {
 		return f.answer(ctx, methodLeaseLeases, &out, down)
 	}
-	if err := f.cache.Reveal(ctx, answer.GetHeader().GetRevision()); err != nil {
+	if err := f.show(ctx, answer.GetHeader().GetRevision()); err != nil {
 		return err
 	}
 	withoutOwnLeases(&answer)

@@ -51,7 +51,7 @@ func (s *Server) guarded(checked bool, page http.HandlerFunc) http.HandlerFunc {
 // asksUsers reports whether etcd is known to have authentication enabled. The gateway cannot tell which keys a user may see.
 func (s *Server) asksUsers() bool {
 	if s.cache == nil {
-		return s.refused
+		return false
 	}
 	select {
 	case <-s.cache.Gone():

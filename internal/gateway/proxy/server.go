@@ -82,7 +82,6 @@ type Server struct {
 	more     []*serve.Listener
 	cache    *engine.Engine    // nil: nothing is cached
 	locks    *lockServices     // with a cache
-	refused  bool              // nothing is cached because etcd has authentication enabled
 	own      *bufconn.Listener // calls of the pages
 	ownConn  *grpc.ClientConn
 }
@@ -149,11 +148,6 @@ func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, ChainName: c.ChainName, Placement: c.Placement,
 			Lease: c.Lease, Log: s.options.Log, Later: !answers,
 		})
-		if errors.Is(err, engine.ErrAuth) {
-			s.options.Log.Warn("nothing is cached: the chain would answer clients whom etcd refuses", "reason", err)
-			s.refused = true
-			return nil
-		}
 	}
 	return err
 }
@@ -191,10 +185,23 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-failed:
 	case err = <-s.restored(ctx):
 	case err = <-s.otherChain():
+	case <-s.again():
+		err = ErrAgain
 	}
 	stop()
 	s.end()
 	return err
+}
+
+// ErrAgain is the error of a server whose cache has ended for a reason that is over: a new one caches.
+var ErrAgain = errors.New("etcd's authentication was disabled again: start the gateway again, so that it caches")
+
+// again is closed when the server is to begin anew.
+func (s *Server) again() <-chan struct{} {
+	if s.cache == nil {
+		return nil
+	}
+	return s.cache.Again()
 }
 
 // otherChain receives an error when etcd turns out to be cached in another chain.
