@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
@@ -44,6 +46,15 @@ func TestRestoredEtcd(t *testing.T) {
 		t.Errorf("etcd has no such key, and the gateway answers %v", r)
 	}
 	must(b.client.Put(t.Context(), "k", "now"))(t)
+	if r := b.hot(t, "k"); string(r.Kvs[0].Value) != "now" {
+		t.Errorf("%v", r)
+	}
+	direct := open(t, etcd)
+	deleted := must(direct.Delete(t.Context(), "/netcraq/gateway/era"))(t)
+	again := direct.Watch(t.Context(), "/netcraq/gateway/era", clientv3.WithRev(deleted.Header.Revision+1))
+	if e := (<-again).Events; deleted.Deleted != 1 || len(e) == 0 || !e[0].IsCreate() {
+		t.Errorf("the deleted era: %v, then %v", deleted, e)
+	}
 	if r := b.hot(t, "k"); string(r.Kvs[0].Value) != "now" {
 		t.Errorf("%v", r)
 	}
