@@ -54,6 +54,8 @@ func TestRevealWhenTheCacheEnds(t *testing.T) {
 		gone: make(chan struct{}), identified: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
 	}
 	e.ctx, e.stop = context.WithCancel(t.Context())
+	e.ended, e.closed = context.WithCancel(t.Context())
+	t.Cleanup(e.closed)
 	close(e.identified)
 	revealed := make(chan error, 1)
 	go func() { revealed <- e.Reveal(t.Context(), 7) }()
