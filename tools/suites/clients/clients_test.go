@@ -20,6 +20,7 @@ type client struct {
 	name, version string
 	own           bool // the tests are the library's own; if not, they are this project's
 	few           bool // the tests read too little for a gateway to place a key before they end
+	without       kind // it does not run with servers of this kind; empty: it runs with all
 	prepare       func(t *testing.T, dir string)
 	runs          []run
 	failures      []failure // what fails with a server of any kind
@@ -90,6 +91,9 @@ func (c *client) test(t *testing.T) row {
 	var mu sync.Mutex
 	t.Run("with", func(t *testing.T) {
 		for _, k := range kinds {
+			if k == c.without {
+				continue
+			}
 			t.Run(string(k), func(t *testing.T) {
 				t.Parallel()
 				r := c.with(t, k)

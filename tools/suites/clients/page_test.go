@@ -21,6 +21,9 @@ func checkPage(t *testing.T, rows map[string]row) {
 	lines := between(t, text, "results")
 	for _, c := range all {
 		r := rows[c.name]
+		if c.without != "" && len(r) == len(kinds)-1 {
+			r[c.without] = suite.Results{}
+		}
 		if len(r) < len(kinds) {
 			continue
 		}
@@ -53,6 +56,10 @@ func (c *client) line(r row) string {
 	}
 	line := fmt.Sprintf("| %s %s | %s |", c.name, c.version, whose)
 	for _, k := range kinds {
+		if k == c.without {
+			line += " not run |"
+			continue
+		}
 		line += " " + counts(r[k]) + " |"
 	}
 	return line
