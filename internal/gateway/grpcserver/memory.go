@@ -74,10 +74,9 @@ func (m *Memory) count(a *account, n int) {
 	before := a.used
 	a.used += n
 	m.used += n
-	switch {
-	case a.used == 0:
+	if a.used == 0 {
 		delete(m.by, a)
-	default:
+	} else {
 		m.by[a] = true
 	}
 	if before <= fairBytes && a.used > fairBytes {
