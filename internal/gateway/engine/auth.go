@@ -51,6 +51,8 @@ func authentication(ctx context.Context, conn grpc.ClientConnInterface) (*pb.Aut
 
 // changedTo notes an authentication revision, and reports whether quiet has passed since it was seen first.
 func (e *Engine) changedTo(revision uint64) (over bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.quiet.revision != revision {
 		e.quiet.revision, e.quiet.since = revision, bootTime()
 		return false
@@ -58,10 +60,19 @@ func (e *Engine) changedTo(revision uint64) (over bool) {
 	return bootTime()-e.quiet.since >= int64(quiet)
 }
 
+// authenticatedUnder returns the authentication revision under which the gateway caches.
+func (e *Engine) authenticatedUnder() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.auth
+}
+
 // authChanged handles another authentication revision.
 func (e *Engine) authChanged(revision uint64) error {
 	if e.changedTo(revision) {
+		e.mu.Lock()
 		e.auth = revision
+		e.mu.Unlock()
 		go e.renew(e.ctx)
 	}
 	return errQuiet

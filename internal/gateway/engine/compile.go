@@ -3,6 +3,7 @@ package engine
 import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
@@ -38,6 +39,16 @@ func compile(r *core.Request, lease int64) *pb.TxnRequest {
 	}
 	reads := reads(r)
 	t.Success, t.Failure = append(t.Success, reads...), append(t.Failure, reads...)
+	return linearizable(t)
+}
+
+// linearizable adds a read to a transaction that etcd would execute on a member's own state, which may be old: one that has
+// no write and no linearizable read. The read is in the branch that is executed if the conditions fail, so the answers of
+// the other one stay as they are.
+func linearizable(t *pb.TxnRequest) *pb.TxnRequest {
+	if txn.IsTxnReadonly(t) && txn.IsTxnSerializable(t) {
+		t.Failure = append(t.Failure, read(&pb.RangeRequest{Key: ownEmpty, CountOnly: true}))
+	}
 	return t
 }
 

@@ -93,13 +93,14 @@ func groupSize(n, width int) int {
 	return (n + width - 1) / width
 }
 
-// inline appends an operation to a list: if it is a transaction without conditions, its operations.
+// inline appends an operation to a list: if it is a transaction without conditions, its operations. One that deletes stays
+// a transaction: etcd lets a key be put and deleted in two of them, and not in one.
 func inline(flat []*pb.RequestOp, op *pb.RequestOp) ([]*pb.RequestOp, restore) {
 	t := op.GetRequestTxn()
 	switch {
 	case t == nil:
 		return append(flat, op), func(next func() *pb.ResponseOp) *pb.ResponseOp { return next() }
-	case len(t.Compare)+len(t.Failure) > 0:
+	case len(t.Compare)+len(t.Failure) > 0 || deletes(t.Success):
 		both := arrange(len(t.Compare), t.Success, t.Failure)
 		success, failure := both[0], both[1]
 		op = txnOp(&pb.TxnRequest{Compare: t.Compare, Success: success.ops, Failure: failure.ops})
@@ -126,6 +127,14 @@ func inline(flat []*pb.RequestOp, op *pb.RequestOp) ([]*pb.RequestOp, restore) {
 		}
 		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: a}}
 	}
+}
+
+// deletes reports whether one of the operations may delete keys.
+func deletes(ops []*pb.RequestOp) bool {
+	return slices.ContainsFunc(ops, func(op *pb.RequestOp) bool {
+		t := op.GetRequestTxn()
+		return op.GetRequestDeleteRange() != nil || deletes(t.GetSuccess()) || deletes(t.GetFailure())
+	})
 }
 
 // answers are the answers to the operations as they were.
@@ -165,7 +174,7 @@ type form struct {
 // formOf returns the first form that fits into a limit: as the operations are, arranged, or without the reads. If none fits, it is the
 // last one.
 func formOf(conditions []*pb.Compare, ops, reads []*pb.RequestOp, limit int) *form {
-	f := &form{txn: &pb.TxnRequest{Compare: conditions, Success: slices.Concat(ops, reads)}, ops: len(ops)}
+	f := &form{txn: linearizable(&pb.TxnRequest{Compare: conditions, Success: slices.Concat(ops, reads)}), ops: len(ops)}
 	f.needs = need(f.txn)
 	for _, behind := range [][]*pb.RequestOp{reads, nil} {
 		if f.needs <= limit {
@@ -173,7 +182,8 @@ func formOf(conditions []*pb.Compare, ops, reads []*pb.RequestOp, limit int) *fo
 		}
 		list := arrange(len(conditions), slices.Concat(ops, behind))[0]
 		f = &form{
-			txn: &pb.TxnRequest{Compare: conditions, Success: list.ops}, ops: len(ops), list: list, unread: len(behind) < len(reads),
+			txn: linearizable(&pb.TxnRequest{Compare: conditions, Success: list.ops}),
+			ops: len(ops), list: list, unread: len(behind) < len(reads),
 		}
 		f.needs = need(f.txn)
 	}

@@ -3,10 +3,14 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
 // drawOps draws n operations, of which some are transactions, and numbers the others.
@@ -103,10 +107,10 @@ func TestWhatFits(t *testing.T) {
 	for conditions := range 129 {
 		for _, success := range []int{1, 64, 126, 127, 128} {
 			for _, failure := range []int{0, 1, 128} {
-				txn := txnOp(&pb.TxnRequest{
+				whole := txnOp(&pb.TxnRequest{
 					Compare: make([]*pb.Compare, conditions), Success: list(put, success), Failure: list(put, failure),
 				})
-				f := formOf(guard, []*pb.RequestOp{txn}, list(get, 16), maxTxnOps)
+				f := formOf(guard, []*pb.RequestOp{whole}, list(get, 16), maxTxnOps)
 				fits := conditions < 126 || conditions < 128 && success < 128 && failure < 128
 				if got := f.needs <= maxTxnOps; got != fits {
 					t.Errorf("%d conditions, %d and %d operations: %d", conditions, success, failure, f.needs)
@@ -121,4 +125,42 @@ func TestWhatFits(t *testing.T) {
 	if f := formOf(guard, []*pb.RequestOp{put}, []*pb.RequestOp{get}, maxTxnOps); f.list != nil || f.needs != 2 || f.unread {
 		t.Errorf("a small put: %+v", f)
 	}
+}
+
+// TestReadsAreLinearizable: etcd executes no transaction of the gateway on the old state of a member.
+func TestReadsAreLinearizable(t *testing.T) {
+	guard := []*pb.Compare{{Key: []byte("session")}}
+	serializable := read(&pb.RangeRequest{Key: []byte("k"), Serializable: true})
+	for name, made := range map[string]*pb.TxnRequest{
+		"its own request without operations": compile(new(core.Request), 0),
+		"a branch without operations":        formOf(guard, nil, nil, maxTxnOps).txn,
+		"a branch of serializable reads":     formOf(guard, []*pb.RequestOp{serializable, serializable}, nil, maxTxnOps).txn,
+		"an arranged branch":                 formOf(guard, slices.Repeat([]*pb.RequestOp{serializable}, 20), nil, 10).txn,
+	} {
+		if txn.IsTxnReadonly(made) && txn.IsTxnSerializable(made) {
+			t.Errorf("%s is answered from a member's own state: %v", name, made)
+		}
+	}
+}
+
+// TestDeletionsStayInTransactions: etcd lets a key be put and deleted in two nested transactions, and not in one level.
+func TestDeletionsStayInTransactions(t *testing.T) {
+	put := func(key string) *pb.RequestOp {
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(key)}}}
+	}
+	gone := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte("k")}}}
+	ops := []*pb.RequestOp{txnOp(&pb.TxnRequest{Success: []*pb.RequestOp{put("k")}}), txnOp(&pb.TxnRequest{Success: []*pb.RequestOp{gone}})}
+	for i := range 125 {
+		ops = append(ops, put(fmt.Sprint("other", i)))
+	}
+	var check func(level []*pb.RequestOp)
+	check = func(level []*pb.RequestOp) {
+		if slices.ContainsFunc(level, func(op *pb.RequestOp) bool { return op.GetRequestDeleteRange() != nil }) && len(level) > 1 {
+			t.Errorf("the deletion stands beside %d operations", len(level)-1)
+		}
+		for _, op := range level {
+			check(op.GetRequestTxn().GetSuccess())
+		}
+	}
+	check(arrange(1, ops)[0].ops)
 }

@@ -55,7 +55,7 @@ func (e *Engine) prove(ctx context.Context) error {
 		return err
 	case auth.Enabled:
 		return ErrAuth
-	case auth.AuthRevision != e.auth: // it may have been on for a moment, in which others wrote without the guard
+	case auth.AuthRevision != e.authenticatedUnder(): // it may have been on for a moment, in which others wrote without the guard
 		return e.authChanged(auth.AuthRevision)
 	}
 	era := ""

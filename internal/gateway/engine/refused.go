@@ -97,7 +97,9 @@ func (e *Engine) cutOff(ctx context.Context, r *request) (written, error) {
 		return written{}, contextError(ctx)
 	}
 	switch {
-	case result.Unknown || result.Err == nil && !result.Held:
+	case errors.Is(result.Err, errDropped):
+		return written{}, ErrUnguarded
+	case result.Unknown:
 		return written{}, errUnknown
 	case result.Err != nil:
 		return written{}, e.judge(ctx, r.op, result.Err)

@@ -27,6 +27,8 @@ type lease struct {
 	ready chan struct{}
 	ctx   context.Context
 	stop  context.CancelFunc
+	// ending is set, under the engine's mu, before the gateway revokes the lease: it is not extended any more.
+	ending bool
 }
 
 // granted waits for the lease's number. A gateway that ends has no lease.
@@ -155,12 +157,14 @@ func (e *Engine) check(l *lease) bool {
 	return err == nil
 }
 
-// extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth.
+// extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth. etcd may
+// grant more time than was asked for, which does not count: [Engine.Bypassed] waits for the time that was.
 func (e *Engine) extended(l *lease, sent, ttl int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.leases[l.name] == l {
-		e.until.Store(sent + ttl*int64(time.Second)*9/10)
+	if e.leases[l.name] == l && !l.ending {
+		lasts := min(time.Duration(ttl)*time.Second, e.o.Lease)
+		e.until.Store(sent + int64(lasts)*9/10)
 	}
 }
 

@@ -85,10 +85,15 @@ func (e *Engine) watchDirectory(ctx context.Context, from int64) {
 	}
 }
 
-// renew ends the session and begins another, which reads the directory anew.
+// renew ends the session and begins another, which reads the directory anew. From here on no read is answered under the
+// session that ends: other gateways do not wait for it any more as soon as etcd has revoked its lease.
 func (e *Engine) renew(ctx context.Context) {
 	e.mu.Lock()
 	l := e.leases[e.core.Lease()]
+	if l != nil {
+		l.ending = true
+		e.until.Store(0)
+	}
 	e.mu.Unlock()
 	for l != nil && ctx.Err() == nil {
 		within, cancel := context.WithTimeout(ctx, ownWithin)

@@ -215,8 +215,11 @@ func (e *Engine) callClients(c core.EtcdCall) {
 		r = e.executeClients(ctx, &c.Request)
 		switch {
 		case looks:
-		case r.TooMany: // nothing was sent
+		case r.TooMany, r.Err == nil && !r.Held: // nothing was applied
 			client.state.Store(waiting)
+			if e.ctx.Err() != nil && client.drop() { // cutOff waits for a result
+				client.end(&core.Result{Err: errDropped})
+			}
 		default:
 			client.end(r)
 		}

@@ -139,11 +139,12 @@ type Connection struct{ *conn }
 // ServeConn serves one connection, on goroutines of its own; nil: the server ends, and the connection is closed.
 func (s *Server) ServeConn(n net.Conn) *Connection { return s.serve(n, false) }
 
-// serve serves one connection. One that is trusted is not ended for want of memory.
+// serve serves one connection. One that is trusted is not ended for want of memory. It has a memory of its own, so that no
+// other connection ends for what it holds.
 func (s *Server) serve(n net.Conn, trusted bool) *Connection {
 	c := newConn(s, n)
 	if trusted {
-		c.account.end = nil
+		c.account = NewMemory(0).join(c.account.name, nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

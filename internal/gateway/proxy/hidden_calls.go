@@ -52,8 +52,8 @@ func (f *forwarder) around(ctx context.Context, method string, in *frame, down g
 	default:
 		return false, nil
 	}
-	if f.codec.Unmarshal(in.data, r) != nil {
-		return false, nil // etcd says what is wrong
+	if err := f.codec.Unmarshal(in.data, r); err != nil {
+		return true, undecodable(err)
 	}
 	split, join := splitOp(op)
 	if split == nil {

@@ -138,6 +138,10 @@ func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
 
 // passPage answers with the page of the first member that has one.
 func (s *Server) passPage(w http.ResponseWriter, r *http.Request) {
+	if s.asking.Acquire(r.Context(), 1) != nil {
+		return // the client went away
+	}
+	defer s.asking.Release(1)
 	client := &http.Client{Timeout: pageTimeout, Transport: &http.Transport{TLSClientConfig: s.etcd, DisableKeepAlives: true}}
 	var failed error
 	for _, e := range s.conn.members() {
@@ -245,6 +249,10 @@ func asked(question func(context.Context) error) func(context.Context) error {
 
 // read reads a key of etcd.
 func (s *Server) read(ctx context.Context, local bool) error {
+	if err := s.checking.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.checking.Release(1)
 	_, err := pb.NewKVClient(s.conn).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true, Serializable: local})
 	return err
 }

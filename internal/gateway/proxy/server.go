@@ -11,6 +11,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -84,7 +85,12 @@ type Server struct {
 	locks    *lockServices     // with a cache
 	own      *bufconn.Listener // calls of the pages
 	ownConn  *grpc.ClientConn
+	// asking bounds the pages that ask etcd at a time, checking those that check its health.
+	asking, checking *semaphore.Weighted
 }
+
+// pagesAtOnce is the bound of both: any client may request pages, and each costs a connection or a read of etcd.
+const pagesAtOnce = 8
 
 // New listens and connects. [Server.Serve] serves.
 func New(ctx context.Context, o Options) (*Server, error) {
@@ -103,7 +109,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.MaxRequestBytes == 0 {
 		o.MaxRequestBytes = serve.DefaultMaxRequestBytes
 	}
-	s := &Server{options: o, etcd: etcd, conn: conn}
+	s := &Server{
+		options: o, etcd: etcd, conn: conn,
+		asking: semaphore.NewWeighted(pagesAtOnce), checking: semaphore.NewWeighted(pagesAtOnce),
+	}
 	answers, err := s.checkVersion(ctx)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
