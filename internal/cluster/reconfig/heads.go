@@ -141,13 +141,13 @@ func (l *Leader) checkHandOver(c *HandOver) error {
 		return fmt.Errorf("node %s is not the head of shard %d", c.From, c.Shard)
 	case len(s.Members) < leastGiver || len(s.Members) != l.members(s):
 		return fmt.Errorf("the chain of shard %d has %d members: its head stays", c.Shard, len(s.Members))
-	case from.Standing != Up || n.failures > 0 || l.time < max(n.rests, n.distrust):
+	case from.Standing != Up || n.failure != "" || l.time < max(n.rests, n.distrust):
 		return fmt.Errorf("node %s might not return to the chain of shard %d", c.From, c.Shard)
 	case !l.rests(c.Shard) || s.Born == 0:
 		return fmt.Errorf("shard %d is changing now: try again", c.Shard)
 	}
-	for _, id := range s.Members[1:] {
-		if !l.certain(c.Shard, id) {
+	for i, id := range s.Members {
+		if !l.agentHeard(l.nodes[id]) || i > 0 && !l.certain(c.Shard, id) {
 			return fmt.Errorf("node %s, of the chain of shard %d, was not heard lately", l.name(id), c.Shard)
 		}
 	}

@@ -251,7 +251,7 @@ func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	if len(n.copyTarget) > 0 && !d.joining[join] {
 		return false
 	}
-	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.away(n) <= agentBeats*l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
+	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.agentHeard(n) && l.time >= n.rests && !n.mayHave(number) &&
 		l.mayCopy(n, source) && l.mayCopy(l.nodes[source], join)
 }
 

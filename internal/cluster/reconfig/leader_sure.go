@@ -32,6 +32,10 @@ func (l *Leader) isSure(id NodeID) bool {
 // away returns the time since the last heartbeat of a node's agent, as far as this leader listened.
 func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.agentSeen, n.welcomed) }
 
+// agentHeard reports whether a node's agent has sent its last few heartbeats, so that it applies orders at once. Answers of
+// its data plane do not count.
+func (l *Leader) agentHeard(n *node) bool { return l.away(n) <= agentBeats*l.patience(n) }
+
 // isAway reports whether a node's agent was away for so long that its orders may still be unread.
 func (l *Leader) isAway(n *node) bool { return l.away(n) > l.applyWithin(n)/2 }
 
