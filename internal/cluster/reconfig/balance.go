@@ -30,8 +30,9 @@ const (
 )
 
 // Balancer changes chains by load: it lengthens chains with many reads, shortens them afterwards, and moves shards away
-// from nodes with much more load than others. It also gives heads to nodes with few of them. A load has to last, and a changed shard rests. The load after a decision is
-// well away from the load that would undo it, so a steady load causes no further change.
+// from nodes with much more load than others. It also gives heads to nodes with few of them. A load has to last, and a
+// changed shard rests. The load after a decision is well away from the load that would undo it, so a steady load causes no
+// further change.
 type Balancer struct {
 	options BalanceOptions
 	hot     map[uint16]time.Duration // shards that one more member would help: since when

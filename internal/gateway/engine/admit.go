@@ -79,8 +79,7 @@ func (x *Txns) admit(ctx context.Context, c *request) error {
 			continue
 		}
 		other := [][]*pb.RequestOp{t.GetFailure(), t.GetSuccess()}[i]
-		nothing := read(&pb.RangeRequest{Key: ownEmpty, CountOnly: true})
-		check := &pb.TxnRequest{Success: slices.Repeat([]*pb.RequestOp{nothing}, max(len(t.Compare), len(other))), Failure: list}
+		check := &pb.TxnRequest{Success: slices.Repeat([]*pb.RequestOp{readNothing()}, max(len(t.Compare), len(other))), Failure: list}
 		_, err := x.kv.Txn(ctx, check)
 		switch {
 		case err == nil:

@@ -47,10 +47,13 @@ func compile(r *core.Request, lease int64) *pb.TxnRequest {
 // the other one stay as they are.
 func linearizable(t *pb.TxnRequest) *pb.TxnRequest {
 	if txn.IsTxnReadonly(t) && txn.IsTxnSerializable(t) {
-		t.Failure = append(t.Failure, read(&pb.RangeRequest{Key: ownEmpty, CountOnly: true}))
+		t.Failure = append(t.Failure, readNothing())
 	}
 	return t
 }
+
+// readNothing is a linearizable read that finds nothing.
+func readNothing() *pb.RequestOp { return read(&pb.RangeRequest{Key: ownEmpty, CountOnly: true}) }
 
 func reads(r *core.Request) (ops []*pb.RequestOp) {
 	for _, key := range r.Get {
