@@ -9,11 +9,11 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
-// simulated runs `netcraq lab check --simulate` and parses its output.
-func simulated(t *testing.T, seed uint64, without string) (checkResult, error) {
+// simulated runs `netcraq lab check --simulate` and parses its output. The run ends at the first violation.
+func simulated(t *testing.T, seed uint64, seconds int, without string) (checkResult, error) {
 	t.Helper()
 	var out bytes.Buffer
-	flags := checkFlags{seconds: 1, loss: 5, duplicate: 5, seed: seed, without: without, simulate: true, json: true}
+	flags := checkFlags{seconds: seconds, loss: 5, duplicate: 5, seed: seed, without: without, simulate: true, json: true}
 	runErr := runCheck(t.Context(), &out, io.Discard, &flags)
 	var r checkResult
 	decoder := json.NewDecoder(&out)
@@ -27,7 +27,7 @@ func simulated(t *testing.T, seed uint64, without string) (checkResult, error) {
 }
 
 func TestCheckSimulation(t *testing.T) {
-	r, err := simulated(t, 1, "")
+	r, err := simulated(t, 1, 1, "")
 	if err != nil || !r.Linearizable || r.Ops == 0 || r.Seed != 1 || r.How != "simulation" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -37,11 +37,11 @@ func TestCheckSimulation(t *testing.T) {
 // from that seed.
 func TestCheckNoticesMissingRules(t *testing.T) {
 	for _, rule := range []string{"W2", "W5", "W8"} {
-		first, err := simulated(t, 1, rule)
+		first, err := simulated(t, 1, 60, rule)
 		if err == nil || first.Linearizable {
 			t.Errorf("without %s: %+v, %v", rule, first, err)
 		}
-		again, err := simulated(t, first.Seed, rule)
+		again, err := simulated(t, first.Seed, 60, rule)
 		if err == nil || again.Seed != first.Seed {
 			t.Errorf("without %s, from seed %d: %+v, %v", rule, first.Seed, again, err)
 		}

@@ -15,7 +15,7 @@ var notOfOneNode = map[string]string{
 	"C1": "internal/verify/sim", "C2": "internal/verify/sim", "C3": "a controller's work", "C4": "the agent",
 	"C5": "a controller's work",
 	"C6": "internal/verify/sim", "C7": "internal/verify/sim", "C8": "internal/verify/sim",
-	"C9": "internal/cluster/reconfig", "C10": "internal/node/agent",
+	"C9": "internal/cluster/reconfig", "C10": "internal/node/agent", "C11": "internal/cluster/reconfig",
 	"G2": "internal/cluster/reconfig", "G4": "internal/verify/planetest", "G5": "internal/verify/sim",
 	"G6": "internal/cluster/reconfig", "G7": "internal/cluster/reconfig",
 	"T1": "package wire", "T2": "package wire", "T3": "internal/cluster/controller", "T4": "internal/verify/harness",

@@ -44,9 +44,24 @@ func startTime(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[start], 10, 64)
 }
 
-// Alive reports whether the process is running. The state in /proc does not tell: it is that of the first thread, which
-// is dead for a moment when another thread replaces the program.
+// aliveLooks is how often Alive looks at a process before it says that it has ended.
+const aliveLooks = 3
+
+// Alive reports whether the process is running. When another thread than the first replaces the program, the process's
+// number passes from one to the other, and what is read at that moment can be an error. A process that has ended stays
+// so: it is looked at again.
 func (p Process) Alive() bool {
+	for range aliveLooks {
+		if p.seemsAlive() {
+			return true
+		}
+	}
+	return false
+}
+
+// seemsAlive looks once. The state in /proc does not tell: it is that of the first thread, which is dead for a moment
+// when another thread replaces the program.
+func (p Process) seemsAlive() bool {
 	if p.PID == 0 {
 		return false
 	}

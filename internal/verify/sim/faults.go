@@ -263,22 +263,25 @@ func (e *nemesis) oneWay() bool {
 	return true
 }
 
-// severing severs one node after the other, as long as clients have something to do.
-func (e *nemesis) severing() {
-	e.w.after(uint64(e.sever.ExpFloat64()*float64(2*e.w.Every)), func() {
+// severing severs one node after the other, as long as clients have something to do. It waits for the end of one before
+// the next: a cluster whose nodes are all severed answers nothing.
+func (e *nemesis) severing(lasts uint64) {
+	e.w.after(lasts+uint64(e.sever.ExpFloat64()*float64(2*e.w.Every)), func() {
 		if e.w.calm {
 			return
 		}
+		lasts := uint64(0)
 		if !e.w.tense() {
-			e.parted()
+			lasts = e.parted()
 		}
-		e.severing()
+		e.severing(lasts)
 	})
 }
 
 // parted parts a node from all controllers but, at times, one, by the streams of its agent and the heartbeats of its
-// data plane. It ends after the node's lease and its suspicion.
-func (e *nemesis) parted() {
+// data plane. It ends after the node's lease and its suspicion. parted returns how long it lasts, in
+// nanoseconds.
+func (e *nemesis) parted() uint64 {
 	w := e.w
 	n := w.nodes[e.sever.IntN(len(w.nodes))]
 	d := uint64((1 + e.sever.ExpFloat64()) * float64(w.Lease+w.SuspectMax))
@@ -296,6 +299,7 @@ func (e *nemesis) parted() {
 		}
 	}
 	w.result.Faults[Sever]++
+	return d
 }
 
 // controlCut parts a node from some controllers.

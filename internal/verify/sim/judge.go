@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
-// checkTime is how long the history of one key may take to check.
-const checkTime = 5 * time.Second
+// CheckTime is how long the history of one key may take to check.
+const CheckTime = 5 * time.Second
 
 // Violation is a broken promise in a run.
 type Violation struct {
@@ -24,7 +24,7 @@ type Violation struct {
 
 // Judge checks the history of a run; nil: nothing is wrong with it. An invariant counts before the history.
 func Judge(c *Config, r *Result) *Violation {
-	verdict := history.Check(r.History, checkTime)
+	verdict := history.Check(r.History, CheckTime)
 	r.Undecided = len(verdict.Undecided)
 	if b := r.Broken; b != nil {
 		return &Violation{b.At, b.Shard, b.Key, b.Err.Error(), verdict}
@@ -117,7 +117,6 @@ func Smaller(c Config, planes *Planes, runs int) (Config, error) {
 			func(c *Config) { c.Ops = max(1, c.Ops/2) },
 			func(c *Config) { c.Ops = max(1, c.Ops-c.Ops/8-1) },
 			func(c *Config) { c.Clients = max(1, c.Clients-1) },
-			func(c *Config) { c.Bundles = 0 },
 			func(c *Config) { c.Keys = max(1, c.Keys-1) },
 			func(c *Config) { c.Shards = max(1, c.Shards/2) },
 		} {

@@ -176,7 +176,7 @@ func (w *world) form() {
 	}
 	w.nemesis.next()
 	if !w.Quiet.has(Sever) {
-		w.nemesis.severing()
+		w.nemesis.severing(0)
 	}
 	if w.Retime > 0 {
 		w.retime()
