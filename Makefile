@@ -134,7 +134,8 @@ check: bpf bpf-headers ## Check that generated files are current, and run go vet
 	go run ./internal/tools/p4c -check
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
 	go vet ./...
-	[ "$(CI)" != true ] || $(MAKE) --no-print-directory lint format-check api-check chart-check images-check
+	[ "$(CI)" != true ] || $(MAKE) --no-print-directory tidy-check lint format-check api-check \
+		chart-check images-check vulnerabilities
 
 # All that a small chain can do, tried out with Spin: spec/model. One core, three to four minutes; QUICK=1, as in CI, leaves out the
 # largest worlds: about one and a half.
@@ -259,9 +260,18 @@ generate: setup ## Write what spec/wire.yaml defines
 	go run ./internal/tools/wiregen
 	gofmt -w wire/wire_gen.go
 
-$(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum &: tools/go.mod | setup
+GO_TOOLS := $(addprefix $(TOOLS)/,golangci-lint apidiff gotestsum govulncheck)
+$(GO_TOOLS) &: tools/go.mod | setup
 	go build -C tools -o $(TOOLS)/ tool
-	@touch $(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum
+	@touch $(GO_TOOLS)
+
+.PHONY: tidy-check
+tidy-check: | setup ## Check that each go.mod names what its module needs, and no more
+	@set -e; for module in $$(git ls-files go.mod '*/go.mod'); do go mod -C "$$(dirname "$$module")" tidy -diff; done
+
+.PHONY: vulnerabilities
+vulnerabilities: $(TOOLS)/govulncheck ## Look for known vulnerabilities in what the product calls
+	@scripts/vulnerabilities.sh $(TOOLS)/govulncheck
 
 # The chart's manifests. Helm's library is in a module of its own, tools/chart.
 .PHONY: chart
