@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,46 +26,99 @@ import (
 // maxGatewayMiB is what a gateway's process takes at most during the attacks: docs/verification.md#attacks.
 const maxGatewayMiB = 1600
 
+// memoryQuota is the quota of the memory keyspace.
+const memoryQuota = 256 << 20
+
 // Methods of etcd.
 const (
 	methodRange = "/etcdserverpb.KV/Range"
 	methodPut   = "/etcdserverpb.KV/Put"
+	methodTxn   = "/etcdserverpb.KV/Txn"
+	methodWatch = "/etcdserverpb.Watch/Watch"
 )
 
 // attack does harm through a port until ctx ends.
 type attack struct {
 	name string
 	run  func(ctx context.Context, port string)
+	// crowds says that the limit of connections is exceeded all the time: those of other clients may end between two calls.
+	crowds bool
 }
 
 var attacks = []attack{
-	{"none", func(ctx context.Context, _ string) { <-ctx.Done() }},
-	{"idle connections", idleConnections},
-	{"unread answers", unreadAnswers},
-	{"half-sent requests", halfSent},
-	{"calls that are reset", rapidReset},
-	{"writes of 100 kB", bigWrites},
+	{name: "none", run: func(ctx context.Context, _ string) { <-ctx.Done() }},
+	{name: "idle connections", run: idleConnections, crowds: true},
+	{name: "unread answers", run: unreadAnswers},
+	{name: "half-sent requests", run: halfSent},
+	{name: "calls that are reset", run: rapidReset},
+	{name: "writes of 100 kB", run: bigWrites},
+	{name: "unread watches", run: unreadWatches},
+	{name: "writes that read much", run: readingWrites},
 }
 
-// TestAttacks attacks an etcd and a gateway in turn, and prints what their processes take and what another client sees.
-// ATTACK_SECONDS is how long each attack lasts (3), and SOAK how long the gateway is attacked in turn (once).
+// TestAttacks makes every attack on a new etcd, a new gateway in front of one, and a new gateway of a memory keyspace. It
+// prints what their processes take and what another client sees. ATTACK_SECONDS is how long each attack lasts (3).
 func TestAttacks(t *testing.T) {
-	seconds, err := strconv.Atoi(cmpOr(os.Getenv("ATTACK_SECONDS"), "3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	soak, err := time.ParseDuration(cmpOr(os.Getenv("SOAK"), "0s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for begun, round := time.Now(), 0; round == 0 || time.Since(begun) < soak; round++ {
-		for _, server := range []string{"etcd", "gateway"} {
-			if round > 0 && server == "etcd" {
-				continue
+	for _, server := range []string{"etcd", "gateway", "memory"} {
+		for _, a := range attacks {
+			v := startVictim(t, server)
+			saw := v.suffer(t, a)
+			peak := peakMiB(t, v.process)
+			t.Logf("%-8s %-22s %5d MiB, another client: %v", server, a.name, peak, saw)
+			if server != "etcd" && (peak > maxGatewayMiB || saw.bad(a)) {
+				t.Errorf("%s, %s: %d MiB (at most %d), another client: %v", server, a.name, peak, maxGatewayMiB, saw)
 			}
-			attackAll(t, server, time.Duration(seconds)*time.Second)
+			v.end()
 		}
 	}
+}
+
+// TestSoak makes all attacks in turn on one gateway in front of an etcd and on one gateway of a memory keyspace, for SOAK.
+// Both processes live all the time.
+func TestSoak(t *testing.T) {
+	lasts, err := time.ParseDuration(cmpOr(os.Getenv("SOAK"), "0s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lasts == 0 {
+		t.Skip("SOAK is not set")
+	}
+	for _, server := range []string{"gateway", "memory"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			soak(t, startVictim(t, server), lasts)
+		})
+	}
+}
+
+// soak attacks a gateway in turn, in whole rounds.
+func soak(t *testing.T, v *victim, lasts time.Duration) {
+	saw, highest := make([]seen, len(attacks)), make([]int, len(attacks))
+	rounds, first, last := 0, 0, 0 // peaks of a round
+	for begun := time.Now(); rounds == 0 || time.Since(begun) < lasts; rounds++ {
+		last = 0
+		for i, a := range attacks {
+			resetPeak(t, v.process)
+			saw[i].add(v.suffer(t, a))
+			peak := peakMiB(t, v.process)
+			highest[i], last = max(highest[i], peak), max(last, peak)
+			if peak > maxGatewayMiB || saw[i].late != nil {
+				t.Fatalf("round %d, %s: %d MiB (at most %d), another client: %v", rounds, a.name, peak, maxGatewayMiB, saw[i])
+			}
+		}
+		if rounds == 0 {
+			first = last
+		}
+		t.Logf("round %d: %d MiB", rounds, last)
+	}
+	for i, a := range attacks {
+		t.Logf("%-22s %5d MiB, another client: %v", a.name, highest[i], saw[i])
+		if saw[i].bad(a) {
+			t.Errorf("%s: another client: %v", a.name, saw[i])
+		}
+	}
+	t.Logf("%d rounds on one process, %v for each attack: highest %d MiB (first round %d, last %d), at most %d", rounds,
+		attackLasts(t), slices.Max(highest), first, last, maxGatewayMiB)
 }
 
 func cmpOr(a, b string) string {
@@ -73,55 +128,113 @@ func cmpOr(a, b string) string {
 	return a
 }
 
-// attackAll makes every attack on a new etcd, or on a new gateway in front of one.
-func attackAll(t *testing.T, server string, lasts time.Duration) {
-	for _, a := range attacks {
-		etcd, gateway := freePort(t), freePort(t)
-		url := "http://127.0.0.1:" + etcd
-		process := start(t, etcd, ".tools/etcd", "--data-dir", t.TempDir(), "--listen-client-urls", url,
-			"--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+freePort(t), "--log-level", "fatal",
-			"--unsafe-no-fsync")
-		port := etcd
-		if server == "gateway" {
-			process = start(t, gateway, "bin/netcraq", "gateway", "--etcd-endpoints", url, "--listen", "127.0.0.1:"+gateway,
-				"--max-connections", "500")
-			port = gateway
+// attackLasts returns how long an attack lasts.
+func attackLasts(t *testing.T) time.Duration {
+	t.Helper()
+	seconds, err := strconv.Atoi(cmpOr(os.Getenv("ATTACK_SECONDS"), "3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// victim is a server that is attacked.
+type victim struct {
+	process *os.Process
+	port    string
+	below   *os.Process // the etcd or the node below a gateway
+}
+
+func startVictim(t *testing.T, server string) *victim {
+	t.Helper()
+	v := &victim{port: freePort(t)}
+	if server == "memory" {
+		cluster := filepath.Join(t.TempDir(), "cluster.yaml")
+		text := fmt.Sprintf("epoch: 1\nshards: 1\nnodes: [{name: n1, addr: \"127.0.0.1:%s\", api: \"127.0.0.1:%s\"}]\nchains: [[n1]]\n",
+			freePort(t), freePort(t))
+		if err := os.WriteFile(cluster, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		other := newClient(port)
-		for key, size := range map[string]int{"big": 1 << 20, "small": 100} {
-			if _, err := other.call(t.Context(), methodPut, message([]byte(key), make([]byte, size))); err != nil {
+		v.below = run(t, "bin/netcraq", "node", "--name", "n1", "--cluster", cluster, "--plane", "soft", "--priority", "fair")
+		v.process = start(t, v.port, "bin/netcraq", "gateway", "--memory", "--cluster", cluster, "--listen", "127.0.0.1:"+v.port,
+			"--quota-bytes", strconv.Itoa(memoryQuota), "--max-connections", "500")
+	} else {
+		etcd := v.port
+		if server == "gateway" {
+			etcd = freePort(t)
+		}
+		url := "http://127.0.0.1:" + etcd
+		// Compactions and few entries in the log bound what the writes of a long run take at etcd.
+		v.process = start(t, etcd, ".tools/etcd", "--data-dir", t.TempDir(), "--listen-client-urls", url,
+			"--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+freePort(t), "--log-level", "fatal",
+			"--unsafe-no-fsync", "--auto-compaction-mode", "periodic", "--auto-compaction-retention", "10s",
+			"--snapshot-count", "1000", "--snapshot-catchup-entries", "500", "--quota-backend-bytes", "8589934592")
+		if server == "gateway" {
+			v.below = v.process
+			v.process = start(t, v.port, "bin/netcraq", "gateway", "--etcd-endpoints", url, "--listen", "127.0.0.1:"+v.port,
+				"--max-connections", "500")
+		}
+	}
+	v.fill(t)
+	return v
+}
+
+// fill writes the values that the attacks read. A new memory keyspace takes writes when its gateway is active.
+func (v *victim) fill(t *testing.T) {
+	t.Helper()
+	c := newClient(v.port)
+	defer c.http.CloseIdleConnections()
+	for key, size := range map[string]int{"big": 1 << 20, "small": 100} {
+		put := message([]byte(key), make([]byte, size))
+		for limit := time.Now().Add(time.Minute); ; {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			_, err := c.call(ctx, methodPut, put)
+			cancel()
+			if err == nil {
+				break
+			}
+			if time.Now().After(limit) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), lasts)
-		ended := make(chan struct{})
-		go func() { a.run(ctx, port); close(ended) }()
-		seen := other.use(ctx)
-		cancel()
-		<-ended
-		peak := peakMiB(t, process)
-		late := newClient(port)
-		after, stop := context.WithTimeout(t.Context(), 30*time.Second)
-		_, err := late.call(after, methodRange, message([]byte("small"), nil))
-		stop()
-		t.Logf("%-8s %-22s %5d MiB, another client: %v; a new one afterwards: %v", server, a.name, peak, seen, errText(err))
-		if server == "gateway" {
-			if peak > maxGatewayMiB {
-				t.Errorf("%s: the gateway takes %d MiB, more than %d", a.name, peak, maxGatewayMiB)
-			}
-			if err != nil || seen.failed*2 > seen.small+seen.large {
-				t.Errorf("%s: another client: %v, afterwards %v", a.name, seen, err)
-			}
-		}
-		end(process)
 	}
 }
 
-func errText(err error) string {
-	if err == nil {
-		return "ok"
+// suffer makes an attack and returns what another client saw.
+func (v *victim) suffer(t *testing.T, a attack) seen {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), attackLasts(t))
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.run(ctx, v.port)
+	}()
+	other := newClient(v.port)
+	defer other.http.CloseIdleConnections()
+	saw := other.use(ctx)
+	<-ended
+	after, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	late := newClient(v.port)
+	defer late.http.CloseIdleConnections()
+	_, saw.late = late.call(after, methodRange, message([]byte("small"), nil))
+	return saw
+}
+
+func (v *victim) end() {
+	end(v.process)
+	if v.below != nil {
+		end(v.below)
 	}
-	return err.Error()
+}
+
+// resetPeak makes the process's peak of memory what it has now.
+func resetPeak(t *testing.T, p *os.Process) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Pid), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // peakMiB is the most memory that a process had.
@@ -146,11 +259,15 @@ func peakMiB(t *testing.T, p *os.Process) int {
 
 // message is a message of etcd whose field 1 is a key and whose field 2 is a value.
 func message(key, value []byte) []byte {
-	b := append(binary.AppendUvarint([]byte{0x0a}, uint64(len(key))), key...)
+	b := appendField(nil, 1, key)
 	if value != nil {
-		b = append(binary.AppendUvarint(append(b, 0x12), uint64(len(value))), value...)
+		b = appendField(b, 2, value)
 	}
 	return b
+}
+
+func appendField(b []byte, number byte, field []byte) []byte {
+	return append(binary.AppendUvarint(append(b, number<<3|2), uint64(len(field))), field...)
 }
 
 func framed(m []byte) []byte {
@@ -172,8 +289,6 @@ func newClient(port string) *client {
 }
 
 func (c *client) call(ctx context.Context, method string, m []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+method, bytes.NewReader(framed(m)))
 	if err != nil {
 		return nil, err
@@ -192,38 +307,56 @@ func (c *client) call(ctx context.Context, method string, m []byte) ([]byte, err
 	return body, err
 }
 
-// seen is what a client saw.
+// seen is what a client saw during attacks, and a new client after them.
 type seen struct {
 	small, large, failed int
-	median, most         time.Duration
+	times                []time.Duration
+	late                 error // the new client's
+}
+
+func (s *seen) add(more seen) {
+	s.small, s.large, s.failed = s.small+more.small, s.large+more.large, s.failed+more.failed
+	s.times, s.late = append(s.times, more.times...), more.late
+}
+
+// bad reports whether the new client's request failed, or half of the other client's requests, or all of them if the
+// attack crowds.
+func (s seen) bad(a attack) bool {
+	all := s.small + s.large
+	return s.late != nil || s.failed == all || !a.crowds && s.failed*2 > all
 }
 
 func (s seen) String() string {
-	return fmt.Sprintf("%d small and %d large requests, %d failed, median %v, most %v", s.small, s.large, s.failed,
-		s.median.Round(10*time.Microsecond), s.most.Round(time.Millisecond))
+	slices.Sort(s.times)
+	late := "ok"
+	if s.late != nil {
+		late = s.late.Error()
+	}
+	return fmt.Sprintf("%d small and %d large requests, %d failed, median %v, most %v; a new one afterwards: %s", s.small,
+		s.large, s.failed, s.times[len(s.times)/2].Round(10*time.Microsecond), s.times[len(s.times)-1].Round(time.Millisecond),
+		late)
 }
 
 // use reads a small value and writes one of 100 kB in turn until ctx ends.
 func (c *client) use(ctx context.Context) (s seen) {
-	var times []time.Duration
 	large := message([]byte("large"), make([]byte, 100_000))
-	for i := 0; ctx.Err() == nil; i++ {
+	for i := 0; i == 0 || ctx.Err() == nil; i++ {
 		begun := time.Now()
+		call, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		var err error
 		if i%2 == 0 {
-			_, err = c.call(context.Background(), methodRange, message([]byte("small"), nil))
+			_, err = c.call(call, methodRange, message([]byte("small"), nil))
 			s.small++
 		} else {
-			_, err = c.call(context.Background(), methodPut, large)
+			_, err = c.call(call, methodPut, large)
 			s.large++
 		}
+		cancel()
 		if err != nil {
 			s.failed++
 		}
-		times = append(times, time.Since(begun))
+		s.times = append(s.times, time.Since(begun))
 	}
-	slices.Sort(times)
-	s.median, s.most = times[len(times)/2], times[len(times)-1]
 	return s
 }
 
@@ -312,8 +445,42 @@ func rapidReset(ctx context.Context, port string) {
 
 // bigWrites writes 100 kB to one key, on 8 connections.
 func bigWrites(ctx context.Context, port string) {
+	var clients sync.WaitGroup
 	for range 8 {
-		go newClient(port).use(ctx)
+		clients.Go(func() {
+			c := newClient(port)
+			defer c.http.CloseIdleConnections()
+			c.use(ctx)
+		})
+	}
+	clients.Wait()
+}
+
+// unreadWatches watches what others write, 1,000 times on one connection, and reads nothing.
+func unreadWatches(ctx context.Context, port string) {
+	c, err := connect(ctx, port, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	create := framed(message(message([]byte("large"), nil), nil))
+	for i := uint32(0); err == nil && i < 1000; i++ {
+		err = errors.Join(c.open(2*i+1, methodWatch), c.WriteData(2*i+1, false, create))
 	}
 	<-ctx.Done()
+}
+
+// readingWrites makes transactions that write a key and read all keys 127 times, on 4 connections.
+func readingWrites(ctx context.Context, port string) {
+	txn := appendField(nil, 2, appendField(nil, 2, message([]byte("read"), nil)))
+	for range 127 {
+		txn = appendField(txn, 2, appendField(nil, 1, message([]byte{0}, []byte{0})))
+	}
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			c := newClient(port)
+			defer c.http.CloseIdleConnections()
+			for ctx.Err() == nil {
+				_, _ = c.call(ctx, methodTxn, txn) // it may be refused
+			}
+		})
+	}
+	clients.Wait()
 }

@@ -42,7 +42,7 @@ func TestGatewayBesideEtcd(t *testing.T) {
 	start(t, etcd, ".tools/etcd", "--data-dir", t.TempDir(), "--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", "http://127.0.0.1:"+freePort(t), "--log-level", "error")
 	start(t, gateway, "bin/netcraq", "gateway", "--etcd-endpoints", url, "--listen", "127.0.0.1:"+gateway)
-	theirs, ours := run(t, etcd), run(t, gateway)
+	theirs, ours := spec(t, etcd), spec(t, gateway)
 	var names []string
 	passed := map[string]int{}
 	for name := range ours {
@@ -79,8 +79,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// start runs a program of the repository until the test ends, and waits until it listens.
-func start(t *testing.T, port, program string, args ...string) *os.Process {
+// run runs a program of the repository until the test ends.
+func run(t *testing.T, program string, args ...string) *os.Process {
 	t.Helper()
 	c := exec.Command(filepath.Join(root, program), args...)
 	c.Stderr = os.Stderr
@@ -88,11 +88,18 @@ func start(t *testing.T, port, program string, args ...string) *os.Process {
 		t.Fatalf("%v: run make build, and scripts/peers.sh etcd", err)
 	}
 	t.Cleanup(func() { end(c.Process) })
+	return c.Process
+}
+
+// start runs a program of the repository until the test ends, and waits until it listens.
+func start(t *testing.T, port, program string, args ...string) *os.Process {
+	t.Helper()
+	p := run(t, program, args...)
 	for limit := time.Now().Add(time.Minute); ; {
 		n, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			n.Close()
-			return c.Process
+			return p
 		}
 		if time.Now().After(limit) {
 			t.Fatal(err)
@@ -106,8 +113,8 @@ func end(p *os.Process) {
 	_, _ = p.Wait()               // ended by the signal
 }
 
-// run returns what came of each test. Its exit status says that some failed, which the report says too.
-func run(t *testing.T, port string) map[string]string {
+// spec returns what came of each test. Its exit status says that some failed, which the report says too.
+func spec(t *testing.T, port string) map[string]string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.xml")
 	c := exec.Command("go", "tool", "h2spec", "--port", port, "--timeout", "5", "--junit-report", file)
