@@ -1,5 +1,5 @@
-// Package dataplane is the interface of a node's data planes. Below it, soft is the one in Go on UDP sockets
-// and xdp the one in the kernel; internal/node/chain says how both must behave.
+// Package dataplane is the interface of a node's data planes. Below it, soft is the plane in Go on UDP sockets, xdp the
+// one in the kernel, and p4 the one on switches; internal/node/chain defines the behaviour of all three.
 package dataplane
 
 import (
@@ -101,8 +101,8 @@ type Plane interface {
 
 // Info describes a plane.
 type Info struct {
-	Plane   string // "soft" or "xdp"
-	Mode    string // xdp: "native" or "generic"; soft: "sockets"
+	Plane   string // "soft", "xdp" or "p4"
+	Mode    string // xdp: "native" or "generic"; soft: "sockets"; p4: "swx"
 	Why     string // why this mode and no better one; empty for the best
 	Addr    netip.AddrPort
 	Options chain.Options
