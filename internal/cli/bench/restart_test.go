@@ -33,7 +33,7 @@ func TestRestartUnderLoad(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		most := uint64(0)
-		if row.Load == "put" { // on few CPUs the links between nodes may overflow while an agent starts: docs/evidence.md
+		if row.Load == "put" { // on few CPUs the links between nodes may overflow while an agent starts: docs/measurements.md
 			most = uint64(row.Sent) / 100
 		}
 		if row.Sent == 0 || uint64(row.Lost) > most || row.Wrong != 0 {
