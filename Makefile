@@ -5,27 +5,12 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 # Static binaries, which run on any host, and no C compiler needed.
 export CGO_ENABLED ?= 0
-# No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger. Functions
-# begin at multiples of 16 bytes instead of 32.
-LDFLAGS ?= -s -w -funcalign=16
-# Nothing is inlined in etcd, which waits for disks, nor in libraries that no request passes. Inlining stays
-# in our own code, crypto, gRPC, protobuf, the network and the clients of the systems that we compare with. GCFLAGS=
-# inlines everywhere.
-COLD := go.etcd.io/... go.opentelemetry.io/... go.uber.org/... google.golang.org/genproto/... gopkg.in/... \
-	$(addprefix google.golang.org/protobuf/,encoding/... reflect/... types/... internal/descfmt internal/filedesc \
-		internal/filetype internal/encoding/...) \
-	$(addprefix google.golang.org/grpc/,balancer/... channelz/... health/... internal/balancer/... internal/channelz/... \
-		internal/resolver/... resolver/... stats/... reflection/... experimental/...) \
-	$(addprefix github.com/,$(addsuffix /...,cilium coreos golang-jwt go-logr google gorilla grpc-ecosystem prometheus \
-		sirupsen soheilhy spf13 tmc vishvananda xiang90)) \
-	net/http/... html/... text/... encoding/json encoding/xml encoding/asn1 encoding/gob encoding/csv go/... debug/... \
-	regexp/... math/big mime/... compress/... log/... expvar os/user flag internal/profile internal/zstd runtime/pprof \
-	runtime/trace vendor/golang.org/x/net/... vendor/golang.org/x/text/...
-GCFLAGS ?= $(COLD:%=-gcflags=%=-l)
+# No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger.
+LDFLAGS ?= -s -w
 MODULE := github.com/netcraq/netcraq
 # What `netcraq version` prints; empty outside a clone.
 REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
-GO_BUILD = -buildvcs=false -trimpath $(GCFLAGS) -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)"
+GO_BUILD = -buildvcs=false -trimpath -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)"
 
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu

@@ -6,17 +6,16 @@
 package packing
 
 import (
-	"bytes"
-	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -24,8 +23,6 @@ const (
 	MaxDictionaryBytes = 8 << 10
 	// maxValueBytes bounds what a value may be unpacked to.
 	maxValueBytes = 1 << 20
-	// level is a good rate for the time that it takes: values are packed on the way of a write.
-	level = 4
 )
 
 // ErrUnknownDictionary says that a value was packed with a dictionary that is not in the set.
@@ -38,11 +35,27 @@ type Set struct {
 	known  map[uint32]*dictionary
 }
 
-// dictionary is one that is ready for use.
+// dictionary is one that is ready for use, by any number of goroutines.
 type dictionary struct {
-	name             []byte // its number and its checksum, with which packed values begin
-	text             []byte
-	writers, readers sync.Pool
+	name   string // its number and its checksum, with which packed values begin
+	packer *zstd.Encoder
+	opener *zstd.Decoder
+}
+
+func newDictionary(number uint32, text []byte) (*dictionary, error) {
+	// The fastest level: values are packed on the way of a write. The name tells dictionaries apart, so that the frame
+	// needs no checksum of its own.
+	packer, err := zstd.NewWriter(nil, zstd.WithEncoderDictRaw(number, text), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, err
+	}
+	opener, err := zstd.NewReader(nil, zstd.WithDecoderDictRaw(number, text), zstd.WithDecoderMaxMemory(maxValueBytes))
+	if err != nil {
+		return nil, err
+	}
+	name := binary.BigEndian.AppendUint32(binary.AppendUvarint(nil, uint64(number)), crc32.ChecksumIEEE(text))
+	return &dictionary{name: string(name), packer: packer, opener: opener}, nil
 }
 
 // New makes a set without dictionaries, which packs nothing.
@@ -53,10 +66,13 @@ func (s *Set) Add(number uint32, text []byte) error {
 	if number == 0 || len(text) == 0 {
 		return fmt.Errorf("dictionary %d of %d bytes: dictionaries have numbers from 1, and are not empty", number, len(text))
 	}
+	d, err := newDictionary(number, text)
+	if err != nil {
+		return fmt.Errorf("dictionary %d of %d bytes: %w", number, len(text), err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := binary.BigEndian.AppendUint32(binary.AppendUvarint(nil, uint64(number)), crc32.ChecksumIEEE(text))
-	s.known[number] = &dictionary{name: name, text: text}
+	s.known[number] = d
 	s.newest = max(s.newest, number)
 	return nil
 }
@@ -76,25 +92,7 @@ func (s *Set) Pack(value []byte) (packed string, ok bool) {
 	if d == nil {
 		return "", false
 	}
-	var out bytes.Buffer
-	out.Write(d.name)
-	w, _ := d.writers.Get().(*flate.Writer)
-	if w == nil {
-		var err error
-		if w, err = flate.NewWriterDict(&out, level, d.text); err != nil {
-			return "", false // the level is right
-		}
-	} else {
-		w.Reset(&out)
-	}
-	defer d.writers.Put(w)
-	if _, err := w.Write(value); err != nil {
-		return "", false // a buffer takes everything
-	}
-	if err := w.Close(); err != nil {
-		return "", false
-	}
-	return out.String(), true
+	return string(d.packer.EncodeAll(value, []byte(d.name))), true
 }
 
 // Unpack returns the value.
@@ -106,24 +104,12 @@ func (s *Set) Unpack(packed string) ([]byte, error) {
 	s.mu.RLock()
 	d := s.known[uint32(number)]
 	s.mu.RUnlock()
-	if d == nil || !strings.HasPrefix(packed, string(d.name)) {
-		// DEFLATE would not notice another dictionary of that number.
+	if d == nil || !strings.HasPrefix(packed, d.name) {
 		return nil, ErrUnknownDictionary
 	}
-	in := bytes.NewReader([]byte(packed[len(d.name):]))
-	r, _ := d.readers.Get().(io.ReadCloser)
-	if r == nil {
-		r = flate.NewReaderDict(in, d.text)
-	} else if err := r.(flate.Resetter).Reset(in, d.text); err != nil {
-		return nil, err
-	}
-	defer d.readers.Put(r)
-	value, err := io.ReadAll(io.LimitReader(r, maxValueBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("a packed value is damaged: %w", err)
-	case len(value) > maxValueBytes:
-		return nil, fmt.Errorf("a packed value has more than %d bytes", maxValueBytes)
+	value, err := d.opener.DecodeAll([]byte(packed[len(d.name):]), nil)
+	if err != nil {
+		return nil, fmt.Errorf("a packed value is damaged, or has more than %d bytes: %w", maxValueBytes, err)
 	}
 	return value, nil
 }
