@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // Lead makes this reader the writer of a term. It calls apply for the batches that it reads at the log's end.
@@ -72,7 +73,10 @@ func (l *Log) passing(ctx context.Context, key string, err error) error {
 		errors.Is(err, client.ErrBadRequest):
 		return err
 	}
-	return rest(ctx, retryPause)
+	if !retry.Sleep(ctx, retryPause) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // maxBatchBytes keeps the answers to a batch from waiting long.

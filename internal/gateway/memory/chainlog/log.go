@@ -138,15 +138,3 @@ func (l *Log) entryKey(slot int) string { return fmt.Sprintf("%slog/%d", l.prefi
 
 // retryPause is the pause before an operation that the chain did not answer is tried again.
 const retryPause = 5 * time.Millisecond
-
-// rest waits; it returns an error if ctx ends first.
-func rest(ctx context.Context, pause time.Duration) error {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
