@@ -84,6 +84,9 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 		return complete(s.g, a, err)
 	}
 	a, err := read(ctx, s.g, q, serializable(q), func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
+		if err := space.CheckReads(q); err != nil {
+			return nil, err
+		}
 		a, _, err := txn.Txn(ctx, zap.NewNop(), q, true, space.Store(), space.Leases(), false)
 		return a, err
 	}, remote)

@@ -10,6 +10,9 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
@@ -87,6 +90,31 @@ func TestTooLargeFailsAlone(t *testing.T) {
 	for i, want := range []error{nil, rpctypes.ErrGRPCRequestTooLarge, nil} {
 		if a := <-waiters[i]; !errors.Is(a.err, want) {
 			t.Errorf("request %d: %v, want %v", i, a.err, want)
+		}
+	}
+}
+
+// TestTransactionsReadLittle: a transaction that would read more than 16 MiB is refused at every gateway, whether it writes
+// or only reads, and the keyspace goes on.
+func TestTransactionsReadLittle(t *testing.T) {
+	a, b := pair(t)
+	for _, g := range []*gateway{a, b} {
+		c, ctx := open(t, g.address), t.Context()
+		must(c.Put(ctx, "big", string(make([]byte, 1<<20))))(t)
+		revision := must(c.Put(ctx, "new", "1"))(t).Header.Revision
+		reads := make([]clientv3.Op, 100)
+		for i := range reads {
+			reads[i] = clientv3.OpGet("\x00", clientv3.WithFromKey())
+		}
+		for name, ops := range map[string][]clientv3.Op{
+			"writes": append(reads, clientv3.OpPut("new", "2")), "reads": reads,
+		} {
+			if _, err := c.Txn(ctx).Then(ops...).Commit(); status.Code(err) != codes.ResourceExhausted {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if r := must(c.Get(ctx, "new"))(t); r.Kvs[0].ModRevision != revision {
+			t.Errorf("%v, want revision %d", r.Kvs, revision)
 		}
 	}
 }

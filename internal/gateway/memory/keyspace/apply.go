@@ -45,12 +45,18 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 		if err := Executable(r.Txn); err != nil {
 			return nil, err
 		}
+		if err := k.CheckReads(r.Txn); err != nil {
+			return nil, err
+		}
 		answer, _, err := txn.Txn(ctx, quiet, r.Txn, true, k.store, k.leases, false)
 		return answer, err
 	case r.Put != nil:
 		answer, _, err := txn.Put(ctx, quiet, k.leases, k.store, r.Put)
 		return answer, err
 	case r.DeleteRange != nil:
+		if err := k.checkDeletion(r.DeleteRange); err != nil {
+			return nil, err
+		}
 		answer, _, err := txn.DeleteRange(ctx, quiet, k.store, r.DeleteRange)
 		return answer, err
 	case r.Compaction != nil:

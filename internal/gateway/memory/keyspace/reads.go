@@ -1,0 +1,207 @@
+package keyspace
+
+import (
+	"bytes"
+	"context"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// maxReads bounds what one transaction, or one deletion, reads: keys and values, and entryOverhead for each of them.
+// All gateways of a keyspace must have the same bound.
+const maxReads = 16 << 20
+
+// ErrReads is the answer to a command that would read more than maxReads.
+var ErrReads = status.Error(codes.ResourceExhausted, "netcraq: a transaction or deletion in a memory keyspace reads "+
+	"16 MiB at most, previous values included: read fewer keys at a time, or by requests of their own")
+
+// CheckReads refuses a transaction that would read more than maxReads. It depends on the transaction and on the present
+// objects only, so all gateways decide the same. It builds no part of the answer.
+//
+// Of two branches the one that reads more counts, and a read after a put counts what was put besides what is present. A
+// single key is never too much, and neither are conditions on single keys, which are read one after the other.
+func (k *Keyspace) CheckReads(q *pb.TxnRequest) error {
+	if readsLittle(q) {
+		return nil
+	}
+	m := meter{k: k, most: maxReads}
+	return m.verdict(m.txn(q, 0))
+}
+
+func (k *Keyspace) checkDeletion(q *pb.DeleteRangeRequest) error {
+	if !q.PrevKv || len(q.RangeEnd) == 0 {
+		return nil
+	}
+	m := meter{k: k, most: maxReads}
+	return m.verdict(m.keys(q.Key, q.RangeEnd, mvcc.RangeOptions{}, 0))
+}
+
+// readsLittle reports whether a transaction reads one key at most, conditions on single keys aside.
+func readsLittle(q *pb.TxnRequest) bool {
+	for _, c := range q.Compare {
+		if len(c.RangeEnd) > 0 {
+			return false
+		}
+	}
+	return readsOneKey(q.Success) && readsOneKey(q.Failure)
+}
+
+func readsOneKey(ops []*pb.RequestOp) bool {
+	reads := 0
+	for _, op := range ops {
+		r, d := op.GetRequestRange(), op.GetRequestDeleteRange()
+		switch {
+		case op.GetRequestTxn() != nil, r != nil && len(r.RangeEnd) > 0, d.GetPrevKv() && len(d.RangeEnd) > 0:
+			return false
+		case r != nil, d.GetPrevKv(), op.GetRequestPut().GetPrevKv():
+			reads++
+		}
+	}
+	return reads <= 1
+}
+
+// meter measures what commands read. It stops soon after it has found more than most.
+type meter struct {
+	k    *Keyspace
+	most int64
+	puts []*pb.PutRequest // of the transaction, so far
+	// sizes are those of encoded objects by revision and key, of revisions that put more than one key.
+	sizes map[int64]map[string]int64
+}
+
+func (m *meter) verdict(read int64) error {
+	if read > m.most {
+		return ErrReads
+	}
+	return nil
+}
+
+// txn adds what a transaction reads to what was read before it.
+func (m *meter) txn(q *pb.TxnRequest, read int64) int64 {
+	for _, c := range q.Compare {
+		if len(c.RangeEnd) > 0 {
+			read = m.keys(c.Key, c.RangeEnd, mvcc.RangeOptions{}, read)
+		}
+	}
+	return max(m.ops(q.Success, read), m.ops(q.Failure, read))
+}
+
+func (m *meter) ops(ops []*pb.RequestOp, read int64) int64 {
+	for _, op := range ops {
+		if read > m.most {
+			break
+		}
+		r, p, d := op.GetRequestRange(), op.GetRequestPut(), op.GetRequestDeleteRange()
+		switch {
+		case r != nil:
+			read = m.keys(r.Key, r.RangeEnd, optionsOf(r), read)
+		case p != nil:
+			if p.PrevKv {
+				read = m.keys(p.Key, nil, mvcc.RangeOptions{}, read)
+			}
+			m.puts = append(m.puts, p)
+		case d.GetPrevKv():
+			read = m.keys(d.Key, d.RangeEnd, mvcc.RangeOptions{}, read)
+		case op.GetRequestTxn() != nil:
+			read = m.txn(op.GetRequestTxn(), read)
+		}
+	}
+	return read
+}
+
+// optionsOf returns how etcd's store reads for a request: with a limit only if it neither sorts nor filters what it has
+// read.
+func optionsOf(r *pb.RangeRequest) mvcc.RangeOptions {
+	o := mvcc.RangeOptions{
+		Rev: r.Revision, CountOnly: r.CountOnly, FastKeysOnly: r.KeysOnly && r.SortTarget != pb.RangeRequest_VALUE,
+	}
+	if r.Limit > 0 && txn.IsDefaultOrdering(r.SortTarget, r.SortOrder) && !txn.HasRevisionFilters(r) {
+		o.Limit = r.Limit + 1
+	}
+	return o
+}
+
+// keys adds what the keys of a range take.
+func (m *meter) keys(key, end []byte, o mvcc.RangeOptions, read int64) int64 {
+	if o.CountOnly {
+		return read
+	}
+	one := len(end) == 0
+	if one {
+		end = nil
+	} else if len(end) == 1 && end[0] == 0 {
+		end = []byte{} // infinity
+	}
+	for _, p := range m.puts {
+		order := bytes.Compare(p.Key, key)
+		if order == 0 || !one && order > 0 && (len(end) == 0 || bytes.Compare(p.Key, end) < 0) {
+			read += entryOverhead + int64(len(p.Key)+len(p.Value))
+		}
+	}
+	if read > m.most {
+		return read
+	}
+	enough := (m.most-read)/entryOverhead + 1
+	if o.Limit <= 0 || o.Limit > enough {
+		o.Limit = enough
+	}
+	withValues := !o.FastKeysOnly
+	o.FastKeysOnly = true
+	found, err := m.k.store.Range(context.Background(), key, end, o)
+	if err != nil {
+		return read // the store returns the error again when it executes the command
+	}
+	for _, kv := range found.KVs {
+		read += entryOverhead
+		if withValues {
+			read += m.size(kv.Key, kv.ModRevision)
+		} else {
+			read += int64(len(kv.Key))
+		}
+		if read > m.most {
+			break
+		}
+	}
+	return read
+}
+
+// size returns the encoded size of an object that was put at a revision.
+func (m *meter) size(key []byte, revision int64) int64 {
+	if several := m.sizes[revision]; several != nil {
+		return several[string(key)]
+	}
+	objects := m.k.heap.putAt(revision)
+	if len(objects) == 1 {
+		return int64(len(objects[0]))
+	}
+	several := make(map[string]int64, len(objects))
+	for _, kv := range objects {
+		if own, _, err := keyAndRevision(kv); err == nil {
+			several[string(own)] = int64(len(kv))
+		}
+	}
+	if m.sizes == nil {
+		m.sizes = make(map[int64]map[string]int64)
+	}
+	m.sizes[revision] = several
+	return several[string(key)]
+}
+
+// putAt returns the encoded objects that were put at a revision.
+func (h *heap) putAt(revision int64) (objects [][]byte) {
+	first := mvcc.RevToBytes(mvcc.Revision{Main: revision}, mvcc.NewRevBytes())
+	end := mvcc.RevToBytes(mvcc.Revision{Main: revision + 1}, mvcc.NewRevBytes())
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	keys, values := h.revisions.find(first, end, 0)
+	for i, key := range keys {
+		if !mvcc.IsTombstone(key) {
+			objects = append(objects, values[i])
+		}
+	}
+	return objects
+}
