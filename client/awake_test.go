@@ -38,7 +38,7 @@ func TestSleepEndsWrites(t *testing.T) {
 				!errors.Is(err, ErrTimeout) {
 				t.Errorf("%s, %s: %v; want the end after %d attempts", test.name, where, err, test.attempts)
 			}
-			if len(c.sessions.rest) != 0 {
+			if len(c.sessions.idle) != 0 {
 				t.Errorf("%s, %s: the session would be used again", test.name, where)
 			}
 		}

@@ -30,7 +30,7 @@ func (b *Barrier) Wait(ctx context.Context) (round int64, err error) {
 	round = (arrived - 1) / b.parties
 	full := (round + 1) * b.parties
 	for looks := 0; arrived < full; looks++ {
-		if !rest(ctx, lookPause(looks)) {
+		if !sleep(ctx, lookPause(looks)) {
 			return round, fmt.Errorf("barrier %s: %d of %d have arrived: %w", quoteKey(b.counter.key),
 				arrived-round*b.parties, b.parties,
 				contextError(ctx.Err()))

@@ -10,9 +10,9 @@ const (
 	// lostInARow is the number of bundles in a row without any answer after which their path is assumed not to carry
 	// bundles: an older node, or a network that drops packets of that length.
 	lostInARow = 3
-	// minBundleRest is how long no bundle is sent on such a path. Then one is tried again; the time doubles after each
+	// minBundleBackoff is how long no bundle is sent on such a path. Then one is tried again; the time doubles after each
 	// without an answer.
-	minBundleRest, maxBundleRest = time.Second, time.Minute
+	minBundleBackoff, maxBundleBackoff = time.Second, time.Minute
 )
 
 // batching is the state of bundles on one path: reads to a node, or writes to a chain. One bundle is tried before
@@ -22,7 +22,7 @@ type batching struct {
 	lost    int           // times that bundles stayed without an answer since
 	noticed time.Time     // the latest of these
 	until   time.Time     // no bundles before, unless proven
-	rest    time.Duration // the next
+	backoff time.Duration // the next pause without bundles
 }
 
 func (w *batching) allowed(now time.Time) bool { return w.proven || !now.Before(w.until) }
@@ -32,8 +32,8 @@ func (w *batching) opened(now time.Time) {
 	if w.proven {
 		return
 	}
-	w.rest = min(max(2*w.rest, minBundleRest), maxBundleRest)
-	w.until = now.Add(w.rest)
+	w.backoff = min(max(2*w.backoff, minBundleBackoff), maxBundleBackoff)
+	w.until = now.Add(w.backoff)
 }
 
 // answered notes that an answer came in a bundle.
@@ -47,7 +47,7 @@ func (w *batching) missed(sent, now time.Time) {
 	}
 	w.noticed = now
 	if w.lost++; w.lost == lostInARow {
-		*w = batching{until: now.Add(minBundleRest), rest: minBundleRest}
+		*w = batching{until: now.Add(minBundleBackoff), backoff: minBundleBackoff}
 	}
 }
 

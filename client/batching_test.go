@@ -23,10 +23,10 @@ func TestBatching(t *testing.T) {
 	w.opened(now)
 	expect("while the first is under way", now, false)
 	w.missed(now, now.Add(time.Millisecond))
-	expect("after the first was lost", now.Add(minBundleRest-1), false)
-	expect("after a rest", now.Add(minBundleRest), true)
-	w.opened(now.Add(minBundleRest))
-	expect("after another loss", now.Add(3*minBundleRest-1), false)
+	expect("after the first was lost", now.Add(minBundleBackoff-1), false)
+	expect("after a pause", now.Add(minBundleBackoff), true)
+	w.opened(now.Add(minBundleBackoff))
+	expect("after another loss", now.Add(3*minBundleBackoff-1), false)
 	w.answered()
 	expect("after an answer", now, true)
 	w.opened(now)
@@ -43,17 +43,17 @@ func TestBatching(t *testing.T) {
 	for i := range time.Duration(lostInARow) {
 		w.missed(now.Add(i), now)
 	}
-	expect("after losses in a row", now.Add(minBundleRest-1), false)
+	expect("after losses in a row", now.Add(minBundleBackoff-1), false)
 	for range 20 {
 		w.opened(now)
 	}
-	expect("in the longest rest", now.Add(maxBundleRest-1), false)
-	expect("after the longest rest", now.Add(maxBundleRest), true)
+	expect("in the longest pause", now.Add(maxBundleBackoff-1), false)
+	expect("after the longest pause", now.Add(maxBundleBackoff), true)
 }
 
-// The room of reads covers most replies, but not rare long ones.
+// The slot size of reads covers most replies, but not rare long ones.
 func TestReadRoom(t *testing.T) {
-	var r readRoom
+	var r readSlotSize
 	if got := r.bytes(); got != wire.ChainBytes {
 		t.Fatalf("before any reply: %d", got)
 	}

@@ -96,7 +96,7 @@ func TestAloneAfterBundle(t *testing.T) {
 		}
 	}
 	if got := c.pipes.pipe.reads.bytes(); got < wire.VersionBytes+len(long) {
-		t.Errorf("after long values the room for replies is %d", got)
+		t.Errorf("after long values the slot size for replies is %d", got)
 	}
 	full := 0
 	for i, o := range c.Do(ctx, others) {
@@ -136,7 +136,7 @@ func TestNodesWithoutBundles(t *testing.T) {
 			}
 		}
 		// One way of writes and three of reads.
-		if most := 4 * (1 + uint64(time.Since(begin)/minBundleRest)); c.Traffic().Bundles-before > most+
+		if most := 4 * (1 + uint64(time.Since(begin)/minBundleBackoff)); c.Traffic().Bundles-before > most+
 			4*lostInARow*batchMessages {
 			t.Errorf("%d bundles", c.Traffic().Bundles-before)
 		}

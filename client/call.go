@@ -282,13 +282,13 @@ func (k *call) failed(err error) error {
 
 // end ends the call with an error after which it is certain that a write has no effect, and never will.
 func (k *call) end(err error) verdict {
-	k.rest()
+	k.releaseSession()
 	k.err = k.failed(err)
 	return done
 }
 
-// rest gives the session back: the outcome is certain.
-func (k *call) rest() {
+// releaseSession gives the session back: the outcome is certain.
+func (k *call) releaseSession() {
 	if k.session != nil {
 		k.client.sessions.release(k.session)
 		k.session = nil

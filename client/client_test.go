@@ -59,9 +59,9 @@ func TestOperations(t *testing.T) {
 	if _, err = c.Add(ctx, "k", 1); !errors.Is(err, ErrNotCounter) {
 		t.Fatalf("add to a word: %v", err)
 	}
-	for shard, rest := range c.sessions.rest {
-		if len(rest) != 1 {
-			t.Fatalf("one writer used %d sessions in shard %d", len(rest), shard)
+	for shard, idle := range c.sessions.idle {
+		if len(idle) != 1 {
+			t.Fatalf("one writer used %d sessions in shard %d", len(idle), shard)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func makeDirty(t *testing.T, nodes *testCluster, key, value string) {
 	if _, err := c.Put(context.Background(), key, []byte(value)); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatalf("put through a frozen tail: %v", err)
 	}
-	if len(c.sessions.rest) != 0 {
+	if len(c.sessions.idle) != 0 {
 		t.Fatal("the session of a write with an unknown outcome would be used again")
 	}
 }
@@ -244,7 +244,7 @@ func TestManyCallers(t *testing.T) {
 	if at := c.Traffic(); at.Bundles == 0 || at.Bundled < 2*at.Bundles {
 		t.Errorf("%+v", at)
 	}
-	if n := len(c.sessions.rest); n > callers {
+	if n := len(c.sessions.idle); n > callers {
 		t.Errorf("%d sessions for %d callers", n, callers)
 	}
 }

@@ -24,7 +24,7 @@ func newCongestion(limit int) congestion {
 	return congestion{limit: float64(limit), allowed: float64(limit)}
 }
 
-func (g *congestion) room(inFlight int) bool { return inFlight < int(g.allowed) }
+func (g *congestion) allows(inFlight int) bool { return inFlight < int(g.allowed) }
 
 func (g *congestion) answered() { g.allowed = min(g.allowed+growth, g.limit) }
 

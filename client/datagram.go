@@ -51,7 +51,7 @@ func (o *outgoing) clear() {
 
 // add puts an attempt into a datagram. It returns false if that would be one too many. Reads get so many bytes.
 func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
-	to, slotBytes := k.route.members[i.place], wire.SlotFor(k.room(readBytes))
+	to, slotBytes := k.route.members[i.place], wire.SlotFor(k.maxMessageBytes(readBytes))
 	at := -1
 	joinable := !k.single() && wire.SlotsOf(slotBytes) > 1
 	if joinable {

@@ -56,7 +56,7 @@ func (c *Client) Observe(ctx context.Context, election string, changed func(Lead
 		case err != nil && !passing(err) && ctx.Err() == nil:
 			return err
 		}
-		if !rest(ctx, observeEvery/2+rand.N(observeEvery/2)) {
+		if !sleep(ctx, observeEvery/2+rand.N(observeEvery/2)) {
 			return ctx.Err()
 		}
 	}

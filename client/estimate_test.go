@@ -78,22 +78,22 @@ func TestCongestion(t *testing.T) {
 	for i := range 1000 { // of one moment
 		g.missed(now.Add(time.Duration(i)*time.Microsecond), 50*time.Millisecond)
 	}
-	if !g.room(178) || g.room(179) {
+	if !g.allows(178) || g.allows(179) {
 		t.Errorf("after one loss %v are allowed", g.allowed)
 	}
 	for i := range 20 {
 		g.missed(now.Add(time.Duration(i)*50*time.Millisecond), 50*time.Millisecond)
 	}
-	if !g.room(minInFlight-1) || g.room(minInFlight) {
+	if !g.allows(minInFlight-1) || g.allows(minInFlight) {
 		t.Errorf("after a second without answers %v are allowed", g.allowed)
 	}
 	for range 4000 {
 		g.answered()
 	}
-	if !g.room(255) || g.room(256) {
+	if !g.allows(255) || g.allows(256) {
 		t.Errorf("after many answers %v are allowed", g.allowed)
 	}
-	if few := newCongestion(2); !few.room(1) || few.room(2) {
+	if few := newCongestion(2); !few.allows(1) || few.allows(2) {
 		t.Errorf("a window of two: %v", few.allowed)
 	}
 }

@@ -101,7 +101,7 @@ func (k *call) succeed(now time.Time, a *attempt, node *member, m *wire.Message)
 		return ignore // no node says this; the write goes on as if nothing had come
 	}
 	k.fill(now, a, node, m)
-	k.rest()
+	k.releaseSession()
 	return done
 }
 

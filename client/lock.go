@@ -209,7 +209,7 @@ func (c *Client) acquire(ctx context.Context, name string, o LockOptions, wait b
 		if err != nil && (!passing(err) || watch.hopeless(ctx, err, c.options.Timeout)) {
 			return nil, watch.describe(name, err)
 		}
-		if !rest(ctx, watch.pause()) {
+		if !sleep(ctx, watch.pause()) {
 			return nil, watch.describe(name, contextError(ctx.Err()))
 		}
 	}
@@ -249,7 +249,7 @@ func (l *Lock) record() lockRecord {
 func (l *Lock) keep(ctx context.Context) {
 	defer close(l.kept)
 	for wait := l.options.TTL / 3; ; {
-		if !rest(ctx, min(wait, max(l.Left()-l.options.Grace, 0))) {
+		if !sleep(ctx, min(wait, max(l.Left()-l.options.Grace, 0))) {
 			return
 		}
 		left := l.Left() - l.options.Grace

@@ -234,8 +234,8 @@ func passing(err error) bool {
 	return true
 }
 
-// rest waits and reports whether ctx goes on.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleep waits for d and reports whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

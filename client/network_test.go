@@ -139,7 +139,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v is no exceeded deadline", err)
 	}
-	if len(c.sessions.rest) != 0 {
+	if len(c.sessions.idle) != 0 {
 		t.Fatal("a session would be used again")
 	}
 

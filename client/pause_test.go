@@ -59,7 +59,7 @@ func awaitDatagram(t *testing.T, s *socket) {
 func TestFirstLookAfterAPause(t *testing.T) {
 	nodes := startCluster(t, 1, 1)
 	c := newClient(t, Options{Cluster: nodes.cluster})
-	p := &pipeline{client: c, slots: make([]slot, 1), toSend: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	p := &pipeline{client: c, slots: make([]slot, 1), toSend: make(chan struct{}, 1), slotFree: make(chan struct{}, 1)}
 	op, ended := GetOp("k"), make(ends, 1)
 	at := c.start(t.Context(), false)
 	s := &p.slots[0]

@@ -20,13 +20,13 @@ const receiveBytes = 4 << 20
 // of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Callbacks at the
 // end of an operation run without the lock.
 type pipeline struct {
-	client  *Client
-	conn    *net.UDPConn
-	packets *ipv4.PacketConn
-	room    chan struct{} // wakes a goroutine that waits for a free slot, which wakes the next if there are more
-	toSend  chan struct{} // wakes the sender
-	toWatch chan struct{} // wakes the clock
-	closing chan struct{}
+	client   *Client
+	conn     *net.UDPConn
+	packets  *ipv4.PacketConn
+	slotFree chan struct{} // wakes a goroutine that waits for a free slot, which wakes the next if there are more
+	toSend   chan struct{} // wakes the sender
+	toWatch  chan struct{} // wakes the clock
+	closing  chan struct{}
 
 	sending sync.Mutex // the sender's place; taken before mu
 	out     *outgoing  // owned by the present sender
@@ -37,7 +37,7 @@ type pipeline struct {
 	ready      []uint16 // queued slots, in order
 	inFlight   int      // slots that wait for answers
 	congestion congestion
-	reads      readRoom
+	reads      readSlotSize
 	looked     time.Time // the clock's latest look at the slots
 	excused    bool      // that look found the process paused
 	closed     bool      // the goroutines have been told to end
@@ -131,15 +131,15 @@ func (s *pipes) reroute() {
 func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 	window := c.options.Window
 	p := &pipeline{
-		client:  c,
-		conn:    conn,
-		packets: ipv4.NewPacketConn(conn),
-		room:    make(chan struct{}, 1),
-		toSend:  make(chan struct{}, 1),
-		toWatch: make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		slots:   make([]slot, window),
-		out:     newOutgoing(),
+		client:   c,
+		conn:     conn,
+		packets:  ipv4.NewPacketConn(conn),
+		slotFree: make(chan struct{}, 1),
+		toSend:   make(chan struct{}, 1),
+		toWatch:  make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		slots:    make([]slot, window),
+		out:      newOutgoing(),
 
 		congestion: newCongestion(window),
 	}
@@ -184,12 +184,12 @@ func (p *pipeline) reserve(ctx context.Context, slots []uint16) (int, error) {
 		p.mu.Unlock()
 		if n > 0 {
 			if more {
-				wake(p.room)
+				wake(p.slotFree)
 			}
 			return n, nil
 		}
 		select {
-		case <-p.room:
+		case <-p.slotFree:
 		case <-ctx.Done():
 			return 0, contextError(ctx.Err())
 		case <-p.closing:
@@ -252,7 +252,7 @@ func (p *pipeline) vacate(i uint16) {
 	s.use++
 	p.free = append(p.free, i)
 	if len(p.free) == 1 {
-		wake(p.room)
+		wake(p.slotFree)
 	}
 }
 

@@ -42,7 +42,7 @@ func (p *pipeline) send() {
 func (p *pipeline) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.ready) > 0 && p.congestion.room(p.inFlight)
+	return len(p.ready) > 0 && p.congestion.allows(p.inFlight)
 }
 
 // sendReady sends one batch. The caller has the sender's place.
@@ -68,7 +68,7 @@ func (p *pipeline) load(out *outgoing, now time.Time) {
 	out.clear()
 	taken := 0
 	for _, i := range p.ready {
-		if !p.congestion.room(p.inFlight) {
+		if !p.congestion.allows(p.inFlight) {
 			break
 		}
 		s := &p.slots[i]

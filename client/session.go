@@ -25,7 +25,7 @@ type session struct {
 // are drawn then: sessions of an earlier age are not used again.
 type sessions struct {
 	mu    sync.Mutex
-	rest  map[uint16][]*session
+	idle  map[uint16][]*session
 	age   uint64
 	apart time.Duration // of the wall clock from the boot clock, at the last look
 }
@@ -39,15 +39,15 @@ const maxApart = time.Second
 func (s *sessions) take(shard uint16, apart time.Duration) *session {
 	s.mu.Lock()
 	if moved := apart - s.apart; moved > maxApart || moved < -maxApart {
-		s.rest = nil
+		s.idle = nil
 		s.age++
 	}
 	s.apart = apart
 	age := s.age
 	var taken *session
-	if rest := s.rest[shard]; len(rest) > 0 {
-		taken = rest[len(rest)-1]
-		s.rest[shard] = rest[:len(rest)-1]
+	if idle := s.idle[shard]; len(idle) > 0 {
+		taken = idle[len(idle)-1]
+		s.idle[shard] = idle[:len(idle)-1]
 	}
 	s.mu.Unlock()
 	if taken == nil {
@@ -60,11 +60,11 @@ func (s *sessions) take(shard uint16, apart time.Duration) *session {
 // release returns a session after a write with a certain outcome. A session that is not released is never used again.
 func (s *sessions) release(returned *session) {
 	s.mu.Lock()
-	if s.rest == nil {
-		s.rest = make(map[uint16][]*session)
+	if s.idle == nil {
+		s.idle = make(map[uint16][]*session)
 	}
 	if returned.age == s.age {
-		s.rest[returned.shard] = append(s.rest[returned.shard], returned)
+		s.idle[returned.shard] = append(s.idle[returned.shard], returned)
 	}
 	s.mu.Unlock()
 }

@@ -14,35 +14,35 @@ import (
 // sweeper forgets sessions in which nothing was written for long enough (W12): their clients are gone, or will begin a new
 // write, which a node takes from an unknown session too.
 type sweeper struct {
-	plane  dataplane.Plane
-	most   int           // entries of the table
-	rest   time.Duration // after which an entry is forgotten in any case
-	phase  func() wire.Tags
-	report reporter
+	plane       dataplane.Plane
+	most        int           // entries of the table
+	forgetAfter time.Duration // without a write, an entry is forgotten in any case
+	phase       func() wire.Tags
+	report      reporter
 
-	mu     sync.Mutex
-	rested *chain.Rested
-	looked uint64 // time of the last look, on the plane's clock
+	mu           sync.Mutex
+	idleSessions *chain.IdleSessions
+	looked       uint64 // time of the last look, on the plane's clock
 }
 
-func newSweeper(plane dataplane.Plane, rest time.Duration, phase func() wire.Tags, log *slog.Logger) *sweeper {
+func newSweeper(plane dataplane.Plane, forgetAfter time.Duration, phase func() wire.Tags, log *slog.Logger) *sweeper {
 	return &sweeper{
-		plane: plane, most: plane.Info().Options.MaxSessions, rest: rest, phase: phase, rested: chain.NewRested(),
+		plane: plane, most: plane.Info().Options.MaxSessions, forgetAfter: forgetAfter, phase: phase, idleSessions: chain.NewIdleSessions(),
 		report: reporter{log: log, what: "cannot collect sessions"},
 	}
 }
 
 // looksInRest is how many looks there are in the time after which a pressing table forgets an entry: the oldest mark of
-// an entry that rested so long is that much younger at most.
+// an entry that is forgotten is that much younger at most.
 const looksInRest = 4
 
-// run looks again and again: often while more than half of the table is taken, so that it is known which entries rest when it
+// run looks again and again: often while more than half of the table is taken, so that it is known which entries are idle when it
 // fills up.
 func (s *sweeper) run(ctx context.Context) {
-	every := min(s.rest, wire.RestS*time.Second) / looksInRest
+	every := min(s.forgetAfter, wire.RestS*time.Second) / looksInRest
 	periodically(ctx, every, func() time.Duration {
 		usage, err := s.plane.Usage()
-		if err == nil && (2*usage.Sessions >= s.most || s.idle() >= s.rest) {
+		if err == nil && (2*usage.Sessions >= s.most || s.idle() >= s.forgetAfter) {
 			_, err = s.sweep(chain.Pressing(usage.Sessions, s.most))
 		}
 		s.report.result(err)
@@ -57,16 +57,16 @@ func (s *sweeper) idle() time.Duration {
 	return time.Duration(s.plane.Clock() - s.looked)
 }
 
-// sweep looks once and forgets what has rested; under pressure a shorter rest is enough.
+// sweep looks once and forgets idle entries; under pressure after a shorter time.
 func (s *sweeper) sweep(pressing bool) (dropped int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := s.rest
+	after := s.forgetAfter
 	if pressing {
-		rest = min(rest, chain.Rest(s.phase()))
+		after = min(after, chain.ForgetAfter(s.phase()))
 	}
 	s.looked = s.plane.Clock()
-	due, err := s.rested.Look(s.looked, uint64(rest), s.plane.Sessions)
+	due, err := s.idleSessions.Look(s.looked, uint64(after), s.plane.Sessions)
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ func (s *sweeper) sweep(pressing bool) (dropped int, err error) {
 		dropped++
 	}
 	if dropped > 0 {
-		s.report.log.Info("dropped sessions without writes", "sessions", dropped, "kept", s.rested.Marks()-dropped, "after", rest)
+		s.report.log.Info("dropped sessions without writes", "sessions", dropped, "kept", s.idleSessions.Marks()-dropped, "after", after)
 	}
 	return dropped, nil
 }

@@ -138,8 +138,8 @@ func (b *bundle) writeSingle(r *request) bool {
 		return true
 	}
 	last, found := r.session(true)
-	if found != hasRoom || m.Seq <= last.Seq {
-		return found != hasRoom || m.Seq == last.Seq
+	if found != recordable || m.Seq <= last.Seq {
+		return found != recordable || m.Seq == last.Seq
 	}
 	object := n.objects[m.Key]
 	if m.Op == wire.OpCAS && (!r.clean(object) || !matches(object, m.Operand)) {

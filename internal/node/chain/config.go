@@ -130,7 +130,7 @@ const (
 	G3                   // an UPDATE at or below the bar is late; without it, it is applied where the object is absent
 	G4                   // only tombstones up to the bar are collected; without it, all are
 	H4                   // a node whose clock stood still has no lease
-	W12                  // entries are forgotten after a rest only; without it, at once under pressure
+	W12                  // entries are forgotten after ForgetAfter only; without it, at once under pressure
 	W14                  // no copy of a write refused for want of a session entry is taken later
 )
 

@@ -10,7 +10,7 @@ func (r *request) update() wire.Outcome {
 		return wire.OutcomeTooLarge
 	}
 	last, found := r.session(false)
-	if found != hasRoom {
+	if found != recordable {
 		return wire.OutcomeFull
 	}
 	object := n.objects[m.Key]

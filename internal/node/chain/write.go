@@ -26,7 +26,7 @@ func (r *request) write() wire.Outcome {
 		return r.pass(c.Members[0])
 	}
 	last, found := r.session(true)
-	if found != hasRoom {
+	if found != recordable {
 		return r.unrecorded(found)
 	}
 	if r.without&W2 == 0 {

@@ -56,7 +56,7 @@ func (n *node) startAgent() {
 	n.agent.resync()
 	n.agent.work()
 	if n.w.Sessions < tableSize {
-		n.agent.forget(chain.NewRested())
+		n.agent.forget(chain.NewIdleSessions())
 	}
 	if n.w.Sweep > 0 {
 		n.agent.sweep(reconfig.NewSweeper(n.w.Shards))
@@ -105,25 +105,25 @@ func (a *agent) sweep(s *reconfig.Sweeper) {
 	a.after(n.w.Sweep, func() { a.sweep(s) })
 }
 
-// forgetEvery is the time between two looks for sessions that rest.
+// forgetEvery is the time between two looks for idle sessions.
 const forgetEvery = 20 * time.Millisecond
 
-// forget looks for sessions that rest, again and again, and makes room in a table that fills up (W12).
-func (a *agent) forget(rested *chain.Rested) {
+// forget looks for idle sessions, again and again, and makes room in a table that fills up (W12).
+func (a *agent) forget(idle *chain.IdleSessions) {
 	n := a.n
-	rest := uint64(n.w.rest())
+	after := uint64(n.w.forgetAfter())
 	if n.w.Without.Chain&chain.W12 != 0 {
-		rest = 0
+		after = 0
 	}
-	due, err := rested.Look(n.time(), rest, n.plane.Sessions)
+	due, err := idle.Look(n.time(), after, n.plane.Sessions)
 	n.w.watch.fail(err)
-	if chain.Pressing(rested.Marks(), n.w.Sessions) {
+	if chain.Pressing(idle.Marks(), n.w.Sessions) {
 		for k, seq := range due {
 			n.w.watch.fail(n.plane.DropSession(k, seq))
 		}
 		n.w.result.Forgotten += len(due)
 	}
-	a.after(forgetEvery, func() { a.forget(rested) })
+	a.after(forgetEvery, func() { a.forget(idle) })
 }
 
 func (a *agent) resync() {

@@ -175,10 +175,10 @@ func (c *Config) Validate() error {
 
 const tableSize = 1 << 10
 
-// rest is the time after which a session entry may be forgotten (W12): its client has given up, and no copy of the write
+// forgetAfter is the time after which a session entry may be forgotten (W12): its client has given up, and no copy of the write
 // is under way. A copy may be late on each of its ways: to a node, and forwarded, to the head. Where tables are small,
 // no node sleeps: messages wait for one that does.
-func (c *Config) rest() time.Duration { return c.GiveUp + 3*maxDelay + 100*time.Millisecond }
+func (c *Config) forgetAfter() time.Duration { return c.GiveUp + 3*maxDelay + 100*time.Millisecond }
 
 // shardOf is the shard of a key, by their numbers.
 func (c *Config) shardOf(key int) int {

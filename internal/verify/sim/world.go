@@ -210,7 +210,7 @@ func (w *world) finish() error {
 	}
 	recovery := recovery
 	if w.Sessions < tableSize { // copies wait for entries that rest
-		recovery += 8 * uint64(w.rest())
+		recovery += 8 * uint64(w.forgetAfter())
 	}
 	if err := w.until(w.now+recovery, func() bool { return !w.whole() }); err != nil {
 		return err

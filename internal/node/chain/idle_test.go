@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestRested: an entry is due when its last write has been there for long enough.
-func TestRested(t *testing.T) {
+// TestIdleSessions: an entry is due when its last write has been there for long enough.
+func TestIdleSessions(t *testing.T) {
 	a, b, c := SessionKey{Session: 1}, SessionKey{Session: 2}, SessionKey{Session: 2, Shard: 1}
-	r := NewRested()
+	r := NewIdleSessions()
 	for i, step := range []struct {
 		now   uint64
 		table map[SessionKey]Session

@@ -2,30 +2,30 @@ package client
 
 import "github.com/netcraq/netcraq/wire"
 
-// room returns the maximum encoded size of any message that this call can produce on its way: an UPDATE with its
+// maxMessageBytes returns the maximum encoded size of any message that this call can produce on its way: an UPDATE with its
 // value, or the given size for a read.
-func (k *call) room(read int) int {
+func (k *call) maxMessageBytes(read int) int {
 	if k.op.IsWrite() {
 		return wire.ChainBytes + len(k.value)
 	}
 	return read
 }
 
-// readRoom chooses the slot size for reads in bundles, which their replies and FORWARDs have to fit. With small
+// readSlotSize chooses the slot size for reads in bundles, which their replies and FORWARDs have to fit. With small
 // slots, more reads are answered BUSY and need a datagram of their own; with large slots, bundles carry fewer. Recent
 // reads decide, so that rare ones do not.
-type readRoom struct {
+type readSlotSize struct {
 	longest [wire.MaxSlots + 1]int // reads that became so long that a bundle carries so many of them
-	seen    int                    // since the room was chosen
+	seen    int                    // since the size was chosen
 	period  int                    // reads from one choice to the next
 	reads   int                    // that a bundle should carry; 0: nothing known yet
 }
 
-// The room is chosen after few reads first, then after twice as many each time; earlier ones count half.
+// The size is chosen after few reads first, then after twice as many each time; earlier ones count half.
 const minReadPeriod, maxReadPeriod = 16, 1024
 
 // note counts a read's reply.
-func (r *readRoom) note(reply *wire.Message) {
+func (r *readSlotSize) note(reply *wire.Message) {
 	n := wire.VersionBytes + len(reply.Value)
 	if reply.Hops > 1 { // it was forwarded
 		n = max(n, wire.ChainBytes)
@@ -41,7 +41,7 @@ func (r *readRoom) note(reply *wire.Message) {
 func bundled(messageBytes int) int { return wire.SlotsOf(wire.SlotFor(messageBytes)) }
 
 // choose takes the number with the fewest datagrams per read.
-func (r *readRoom) choose() {
+func (r *readSlotSize) choose() {
 	total, tooLong, fewest := 0, 0, 0.0
 	for _, n := range r.longest {
 		total += n
@@ -60,7 +60,7 @@ func (r *readRoom) choose() {
 }
 
 // bytes returns the slot size for a read.
-func (r *readRoom) bytes() int {
+func (r *readSlotSize) bytes() int {
 	if r.reads == 0 {
 		return wire.ChainBytes
 	}

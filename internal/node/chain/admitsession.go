@@ -15,13 +15,13 @@ type holder struct {
 	refused [wire.RefusedSlots]uint64 // by slot of a session: the time until which no entry is made
 }
 
-// room tells whether a write can be recorded in its session.
-type room uint8
+// recordability tells whether a write can be recorded in its session.
+type recordability uint8
 
 const (
-	hasRoom room = iota
-	noRoom       // the table is full, or the client holds as many entries as it may
-	notYet       // a session of the same slot was refused a short time ago
+	recordable recordability = iota
+	noEntry                  // the table is full, or the client holds as many entries as it may
+	slotClosed               // a session of the same slot was refused a short time ago
 )
 
 // holderOf returns the number of the group that an address belongs to.
@@ -40,9 +40,9 @@ func slotOf(k SessionKey) int {
 	return int((k.Session ^ uint64(k.Shard)) * spread >> (64 - bits.Len(wire.RefusedSlots-1)))
 }
 
-// Rest returns the time without a write after which an entry may be forgotten (W12): no client repeats the write, and no
+// ForgetAfter returns the time without a write after which an entry may be forgotten (W12): no client repeats the write, and no
 // copy of it is under way.
-func Rest(t wire.Tags) time.Duration {
+func ForgetAfter(t wire.Tags) time.Duration {
 	if t == wire.TagsOff {
 		return wire.RestS * time.Second
 	}
@@ -50,7 +50,7 @@ func Rest(t wire.Tags) time.Duration {
 }
 
 // messageLife is the time for which a copy of a refused write may be under way.
-func messageLife(t wire.Tags) time.Duration { return Rest(t) - wire.MaxRetryS*time.Second }
+func messageLife(t wire.Tags) time.Duration { return ForgetAfter(t) - wire.MaxRetryS*time.Second }
 
 // holder returns the record of a group, made if need be.
 func (n *Node) holder(number uint16) *holder {
@@ -64,33 +64,33 @@ func (n *Node) holder(number uint16) *holder {
 
 // session returns the entry of the write's session. A session without one needs room; at the head its client's share
 // and its slot are checked too.
-func (r *request) session(head bool) (Session, room) {
+func (r *request) session(head bool) (Session, recordability) {
 	n, k := r.node, r.sessionKey()
 	if s, ok := n.sessions[k]; ok {
-		return s, hasRoom
+		return s, recordable
 	}
 	if len(n.sessions) >= n.options.MaxSessions {
-		return Session{}, noRoom
+		return Session{}, noEntry
 	}
 	if n.options.EarlySessions {
 		n.sessions[k] = Session{}
-		return Session{}, hasRoom
+		return Session{}, recordable
 	}
 	if h := n.holders[holderOf(r.client.Addr())]; head && h != nil {
 		switch most := n.options.ClientSessions; {
 		case most > 0 && h.entries >= most:
-			return Session{}, noRoom
+			return Session{}, noEntry
 		case r.without&W14 == 0 && r.now < h.refused[slotOf(k)]:
-			return Session{}, notYet
+			return Session{}, slotClosed
 		}
 	}
-	return Session{}, hasRoom
+	return Session{}, recordable
 }
 
 // unrecorded answers a write that cannot be recorded, and sees to it that no copy of a refused one is taken later (W14).
-func (r *request) unrecorded(why room) wire.Outcome {
+func (r *request) unrecorded(why recordability) wire.Outcome {
 	switch {
-	case why == notYet:
+	case why == slotClosed:
 		return r.busy(wire.OutcomeBusy)
 	case r.node.options.EarlySessions:
 		r.answer(wire.StatusFull, 0, nil, 0)

@@ -1,8 +1,8 @@
 package chain
 
-// Rested finds the session entries in which nothing was written for some time (W12), from looks at a table at different
+// IdleSessions finds the session entries in which nothing was written for some time (W12), from looks at a table at different
 // times. It is used by one goroutine.
-type Rested struct {
+type IdleSessions struct {
 	marks map[SessionKey]mark
 	look  uint32
 }
@@ -14,13 +14,13 @@ type mark struct {
 	look  uint32 // number of the last one
 }
 
-// NewRested returns a finder that has not looked yet.
-func NewRested() *Rested { return &Rested{marks: make(map[SessionKey]mark)} }
+// NewIdleSessions returns a finder that has not looked yet.
+func NewIdleSessions() *IdleSessions { return &IdleSessions{marks: make(map[SessionKey]mark)} }
 
-// Look takes in a table at a time, and returns the entries to forget with the numbers of their last writes: those that
-// had their last write at least rest earlier. each calls its argument with each entry.
-func (r *Rested) Look(
-	now, rest uint64, each func(visit func(SessionKey, Session) bool) error,
+// Look takes in a table at the time now, and returns the entries without a write for the time after, with the numbers of
+// their last writes. each calls its argument with each entry.
+func (r *IdleSessions) Look(
+	now, after uint64, each func(visit func(SessionKey, Session) bool) error,
 ) (map[SessionKey]uint64, error) {
 	r.look++
 	due := make(map[SessionKey]uint64)
@@ -31,7 +31,7 @@ func (r *Rested) Look(
 		}
 		m.look = r.look
 		r.marks[k] = m
-		if now-m.since >= rest {
+		if now-m.since >= after {
 			due[k] = s.Seq
 		}
 		return true
@@ -48,7 +48,7 @@ func (r *Rested) Look(
 }
 
 // Marks returns the number of entries that the last look saw.
-func (r *Rested) Marks() int { return len(r.marks) }
+func (r *IdleSessions) Marks() int { return len(r.marks) }
 
 // Pressing reports whether a table with so many entries makes room early (W12).
 func Pressing(entries, most int) bool { return 4*entries >= 3*most }
