@@ -22,7 +22,7 @@ func TestRestartUnderLoad(t *testing.T) {
 	t.Setenv(clitest.AsCommand, "1")
 	const nodes, kills = 2, 2
 	r, err := bench.Restart(context.Background(), bench.RestartOptions{
-		Nodes: nodes, Keys: 100, ValueBytes: 40, Rate: 20_000, Kills: kills, Ready: agent.UpMessage,
+		Nodes: nodes, Keys: 100, ValueBytes: 40, Rate: 5_000, Kills: kills, Ready: agent.UpMessage,
 		Agent: func(o bench.AgentOptions) []string { return append([]string{self}, nodeArguments(o)...) },
 	})
 	if err != nil {
