@@ -188,6 +188,9 @@ func (s *Call) finish(err error) {
 	s.status, s.trailer = st, true
 	s.drop()
 	s.pump()
+	if !s.unary {
+		s.conn.room.Broadcast() // a message of the call may wait
+	}
 }
 
 // drop gives up what was received: nothing takes it any more. The caller holds mu.
@@ -394,8 +397,8 @@ func (s *Call) SetTrailer(md metadata.MD) {
 // Context ends with the call.
 func (s *Call) Context() context.Context { return s.ctx }
 
-// SendMsg sends a message. It waits while much waits for the client's window. The message of a unary call leaves with
-// its status.
+// SendMsg sends a message. It waits while much waits for the client's window, until the handler has returned. The message
+// of a unary call leaves with its status.
 func (s *Call) SendMsg(m any) error {
 	if err := s.takeTurn(func() int { return size(m) }); err != nil {
 		return err
@@ -408,7 +411,7 @@ func (s *Call) SendMsg(m any) error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.over {
+	if s.over || s.trailer {
 		return s.lost()
 	}
 	s.head()
@@ -422,7 +425,7 @@ func (s *Call) SendMsg(m any) error {
 	}
 	s.pump()
 	s.pace()
-	if s.over {
+	if s.over || s.trailer {
 		return s.lost()
 	}
 	return nil
@@ -439,10 +442,10 @@ func size(m any) int {
 	return waitingBytes
 }
 
-// pace waits while much waits for the client. The caller holds mu.
+// pace waits while much waits for the client and the handler has not returned. The caller holds mu.
 func (s *Call) pace() {
 	c := s.conn
-	for (len(s.pending) > sendBuffer || len(c.out) > maxOutputBytes) && !s.over {
+	for (len(s.pending) > sendBuffer || len(c.out) > maxOutputBytes) && !s.over && !s.trailer {
 		if len(s.pending) > sendBuffer {
 			s.changed.Wait()
 		} else {
@@ -456,7 +459,7 @@ func (s *Call) lost() error {
 	if err := s.ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	return status.Error(codes.Canceled, "the client has reset the call")
+	return status.Error(codes.Canceled, "the call has ended")
 }
 
 // RecvMsg receives a message. io.EOF: there are no more.

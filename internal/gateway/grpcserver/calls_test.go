@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -300,4 +302,50 @@ func TestStop(t *testing.T) {
 		t.Errorf("its end: %v", err)
 	}
 	<-stopped
+}
+
+// TestMessagesAfterTheHandler: a message that waits for the client's window waits no longer when the handler has returned.
+// It is sent before the status, and none is sent after that.
+func TestMessagesAfterTheHandler(t *testing.T) {
+	const length = 2 * sendBuffer
+	sent := make(chan error, 2)
+	var s *tested
+	s = startServer(t, func(o *Options) {
+		o.Handle = func(_ string, stream grpc.ServerStream) error {
+			go func() {
+				for range 2 {
+					sent <- stream.SendMsg(wrapperspb.Bytes(make([]byte, length)))
+				}
+			}()
+			s.await(t, func(*conn) bool { return stream.(*Call).waits() })
+			return status.Error(codes.Unavailable, "ended")
+		}
+	})
+	c, ctx := connect(t, s.address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}), within(t)
+	if err := c.call(1, both, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case err := <-sent:
+			if err == nil {
+				t.Error("a message was sent though the handler has returned")
+			}
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		}
+	}
+	if err := errors.Join(c.WriteWindowUpdate(0, 2*length), c.WriteWindowUpdate(1, 2*length)); err != nil {
+		t.Fatal(err)
+	}
+	if data, st := c.answer(); data < length || data > length+100 || st != fmt.Sprint(int(codes.Unavailable)) {
+		t.Errorf("%d bytes, status %q", data, st)
+	}
+}
+
+// waits reports whether a message waits for the client.
+func (s *Call) waits() bool {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return len(s.pending) > sendBuffer
 }

@@ -22,6 +22,7 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
+	release = sync.OnceFunc(release)
 	defer release()
 	defer g.joins(stream.Context())()
 	if err := stream.SendHeader(g.greeting()); err != nil {
@@ -42,18 +43,20 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	sending.Go(func() { s.send(done, stream) })
 	select {
 	case err := <-received:
+		release()
 		close(done)
 		sending.Wait()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		return err
-	case <-space.Gone(): // all proposals have their outcome
+	case <-space.Gone():
 	}
 	s.executing.Lock()
 	s.ended = true
 	s.executing.Unlock()
-	s.stop()
+	release() // the other gateway may not read its replies, and the keyspace does not wait for it
+	s.finish()
 	close(done)
 	sending.Wait()
 	if err := s.sendReplies(stream); err != nil {
@@ -148,6 +151,16 @@ func (s *session) stop() {
 	defer s.mu.Unlock()
 	s.stopped = true
 	s.room.Broadcast()
+}
+
+// finish ends the wait for room, and waits for the outcome of all writes under way.
+func (s *session) finish() {
+	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.under > 0 {
+		s.room.Wait()
+	}
 }
 
 // begin and end count a write under way.

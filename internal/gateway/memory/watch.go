@@ -48,31 +48,24 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 			received <- err
 		}
 	}()
-	var sending sync.WaitGroup
 	sent := make(chan struct{})
-	sending.Go(func() {
+	go func() {
 		defer close(sent)
 		w.send()
-	})
+	}()
 	select {
-	case err = <-received:
+	case <-received:
 	case <-sent:
-		err = rpctypes.ErrGRPCStopped
 	case <-space.Gone():
-		err = rpctypes.ErrGRPCStopped
 	case <-stream.Context().Done():
-		err = rpctypes.ErrGRPCStopped
 	}
 	close(w.closed)
 	w.events.Close()
-	sending.Wait()
-	for r := range w.events.Chan() { // closed
+	// The client may not read what is sent to it, and the keyspace does not wait for it: the end of the call ends send.
+	for r := range w.events.Chan() {
 		mvcc.ReportEventReceived(len(r.Events))
 	}
-	if err != nil {
-		return rpctypes.ErrGRPCStopped
-	}
-	return nil
+	return rpctypes.ErrGRPCStopped
 }
 
 // watcher is one stream of a client, with any number of watches.
@@ -184,7 +177,10 @@ func (w *watcher) send() {
 				return
 			}
 			mvcc.ReportEventReceived(len(found.Events))
-			r := w.response(&found)
+			var r *pb.WatchResponse
+			if r, err = w.response(&found); err != nil {
+				return
+			}
 			if r.WatchId != clientv3.InvalidWatchID && !announced[r.WatchId] {
 				early[r.WatchId] = append(early[r.WatchId], r)
 				continue
@@ -226,12 +222,19 @@ func (w *watcher) progress() {
 	}
 }
 
-// response makes a response of events.
-func (w *watcher) response(found *mvcc.WatchResponse) *pb.WatchResponse {
+// response makes a response of events, unless the keyspace is gone.
+func (w *watcher) response(found *mvcc.WatchResponse) (*pb.WatchResponse, error) {
 	w.mu.Lock()
 	want := w.wants[found.WatchID]
 	previous := want != nil && want.previous
 	w.mu.Unlock()
+	if previous {
+		done, ok := w.space.Use()
+		if !ok {
+			return nil, rpctypes.ErrGRPCStopped
+		}
+		defer done()
+	}
 	r := &pb.WatchResponse{
 		Header: w.header(found.Revision), WatchId: int64(found.WatchID), Events: make([]*mvccpb.Event, len(found.Events)),
 		CompactRevision: found.CompactRevision, Canceled: found.CompactRevision != 0,
@@ -246,7 +249,7 @@ func (w *watcher) response(found *mvcc.WatchResponse) *pb.WatchResponse {
 			}
 		}
 	}
-	return r
+	return r, nil
 }
 
 // deliver sends events, in fragments if the watch has that option.
