@@ -29,7 +29,7 @@ const gatewayBenchLab = "benchgw"
 
 func newBenchGatewayCommand(out *benchOutput) *cobra.Command {
 	o := etcdgateway.Defaults()
-	plane, nodes, room, nearby := cli.PlaneAuto, 3, 1<<20, true
+	plane, nodes, cacheBytes, nearby := cli.PlaneAuto, 3, 1<<20, true
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "An etcd behind a gateway that caches in a chain, compared with the same etcd without it",
@@ -45,7 +45,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 		RunE: func(c *cobra.Command, _ []string) error {
 			return reportBench(c, out, func(ctx context.Context) (*gatewayBench, error) {
 				o.Progress = out.progress()
-				r, err := runBenchGateway(ctx, o, plane, nodes, room, nearby)
+				r, err := runBenchGateway(ctx, o, plane, nodes, cacheBytes, nearby)
 				if errors.As(err, new(*etcdgateway.OptionError)) {
 					err = cli.UsageError(err)
 				}
@@ -58,7 +58,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
-	f.IntVar(&room, "cache-bytes", room, "bytes of the chain that the gateway may use")
+	f.IntVar(&cacheBytes, "cache-bytes", cacheBytes, "bytes of the chain that the gateway may use")
 	f.BoolVar(&nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
 	f.IntVar(&o.Members, "members", o.Members, "number of etcd members")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
@@ -75,7 +75,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 }
 
 func runBenchGateway(
-	ctx context.Context, o etcdgateway.Options, plane string, nodes, room int, nearby bool,
+	ctx context.Context, o etcdgateway.Options, plane string, nodes, cacheBytes int, nearby bool,
 ) (_ *etcdgateway.Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func runBenchGateway(
 	o.Gateway = func(listen string, endpoints []string) []string {
 		argv := []string{
 			self, "gateway", "--listen", listen, "--etcd-endpoints", strings.Join(endpoints, ","), "--cluster", chain.File,
-			"--cache-bytes", strconv.Itoa(room), "--pin", etcdgateway.PlacedPrefix,
+			"--cache-bytes", strconv.Itoa(cacheBytes), "--pin", etcdgateway.PlacedPrefix,
 			"--pins", chain.Pins,
 		}
 		if o.Profile != "" {

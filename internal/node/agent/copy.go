@@ -163,7 +163,7 @@ func (m *membership) makeRoom(ctx context.Context, store func() error) error {
 		"the table is full; start the node with more --sessions if this lasts", "sessions", m.plane.Info().Options.MaxSessions)
 	err := dataplane.ErrFull
 	for pause := copyPause; errors.Is(err, dataplane.ErrFull); pause = min(2*pause, roomPause) {
-		if _, err := m.room.sweep(true); err != nil {
+		if _, err := m.sweeper.sweep(true); err != nil {
 			return err
 		}
 		if err = store(); !errors.Is(err, dataplane.ErrFull) {

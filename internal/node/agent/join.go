@@ -84,7 +84,7 @@ type membership struct {
 	set      following
 	urgent   atomic.Int32 // urgent copies to or from this node, and preparations of such: collecting waits for them
 
-	room *sweeper // makes room for sessions
+	sweeper *sweeper // makes room for sessions
 
 	leasing sync.Mutex
 	lease   reconfig.Lease
@@ -107,7 +107,7 @@ type membership struct {
 // defaultHeartbeat is the time between two heartbeats until a controller says another.
 const defaultHeartbeat = 10 * time.Millisecond
 
-func newMembership(o *Options, log *slog.Logger, api func() string, room *sweeper) (*membership, error) {
+func newMembership(o *Options, log *slog.Logger, api func() string, sessions *sweeper) (*membership, error) {
 	info := o.Plane.Info()
 	id := o.Join.Identity
 	if id.Shards != info.Options.Shards || id.CellBytes != info.Options.CellBytes {
@@ -123,7 +123,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string, room *sweepe
 	m := &membership{
 		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
 		heartKey: newHeartKey(), news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
-		room: room, links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc),
+		sweeper: sessions, links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc),
 		empty: make(map[uint16][]wire.Key), sessions: newRemembered(),
 	}
 	m.every.Store(int64(defaultHeartbeat))

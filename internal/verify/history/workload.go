@@ -103,8 +103,8 @@ type worker struct {
 func (c *worker) run(ctx context.Context, store Store) {
 	defer c.keep.leave(c.index)
 	for c.rest(ctx) {
-		op, generation := c.choose()
-		c.keep.enter(c.index, generation)
+		op, keySet := c.choose()
+		c.keep.enter(c.index, keySet)
 		op.Call = int64(time.Since(c.begin))
 		// Complete a started operation, so that its outcome is known.
 		op.Result = store.Do(context.WithoutCancel(ctx), &op)
@@ -112,7 +112,7 @@ func (c *worker) run(ctx context.Context, store Store) {
 		if op.Outcome != Unknown && op.Version != 0 {
 			c.known[op.Key] = op.Version
 		}
-		c.keep.add(generation, op)
+		c.keep.add(keySet, op)
 	}
 }
 
@@ -124,15 +124,15 @@ func (c *worker) rest(ctx context.Context) bool {
 	return retry.Sleep(ctx, time.Duration(c.rng.ExpFloat64()*float64(c.w.Pause)))
 }
 
-// choose returns the next operation on a key of the current generation: a third are reads, the rest
+// choose returns the next operation on a key of the current set: a third are reads, the rest
 // is spread over all kinds.
 func (c *worker) choose() (Op, int) {
-	generation := int(c.started.Add(1)) / (c.w.Keys * c.w.KeyOps)
+	keySet := int(c.started.Add(1)) / (c.w.Keys * c.w.KeyOps)
 	op := Op{Client: c.index, Kind: Kind(c.rng.IntN(int(Add) + 1))}
 	if c.rng.IntN(3) == 0 {
 		op.Kind = Get
 	}
-	op.Key = fmt.Sprintf("%s-%d-%d", c.w.Prefix, generation, c.rng.IntN(c.w.Keys))
+	op.Key = fmt.Sprintf("%s-%d-%d", c.w.Prefix, keySet, c.rng.IntN(c.w.Keys))
 	switch op.Kind {
 	case Put:
 		op.Value = c.value()
@@ -144,7 +144,7 @@ func (c *worker) choose() (Op, int) {
 	case Add:
 		op.Delta = 1 + c.rng.Uint64N(3)
 	}
-	return op, generation
+	return op, keySet
 }
 
 // value returns a value that no worker writes twice. Half of the values are counters for Add.

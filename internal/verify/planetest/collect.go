@@ -87,9 +87,9 @@ func testCollectBeside(t *testing.T, open func(*testing.T) Node) {
 	alone(t, n)
 	check(t, (&writer{node: n, session: 99}).put(keyOf("stays")))
 	var group errgroup.Group
-	room := make(chan struct{}, Options.MaxObjects/4)
+	freed := make(chan struct{}, Options.MaxObjects/4)
 	for i := range writers {
-		group.Go(func() error { return createAndDelete(n, uint64(i+1), room) })
+		group.Go(func() error { return createAndDelete(n, uint64(i+1), freed) })
 	}
 	done := make(chan error, 1)
 	go func() { done <- group.Wait() }()
@@ -108,8 +108,8 @@ func testCollectBeside(t *testing.T, open func(*testing.T) Node) {
 		}
 		_, err = n.Plane.Collect()
 		check(t, err)
-		for range len(room) {
-			<-room // as many keys more
+		for range len(freed) {
+			<-freed // as many keys more
 		}
 		select {
 		case err := <-done:
@@ -131,7 +131,7 @@ func lastBar(t *testing.T, n Node) uint64 {
 }
 
 // createAndDelete writes keys of its own, and one key again and again, and expects no table to be full.
-func createAndDelete(n Node, session uint64, room chan<- struct{}) error {
+func createAndDelete(n Node, session uint64, freed chan<- struct{}) error {
 	seq, last := uint64(0), uint64(0)
 	ask := func(op wire.Op, k wire.Key) (wire.Message, error) {
 		seq++
@@ -152,7 +152,7 @@ func createAndDelete(n Node, session uint64, room chan<- struct{}) error {
 	}
 	again := keyOf(fmt.Sprint("again ", session))
 	for i := range keysEach {
-		room <- struct{}{}
+		freed <- struct{}{}
 		k := keyOf(fmt.Sprint("key ", i, " of ", session))
 		for _, step := range []struct {
 			op   wire.Op
