@@ -112,7 +112,7 @@ type InfoResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                             // in the cluster
 	Addr          string                 `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`                             // of the data plane: IPv4 address and UDP port
-	Plane         string                 `protobuf:"bytes,3,opt,name=plane,proto3" json:"plane,omitempty"`                           // "soft" or "xdp"
+	Plane         string                 `protobuf:"bytes,3,opt,name=plane,proto3" json:"plane,omitempty"`                           // "soft", "xdp" or "p4"
 	Mode          string                 `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`                             // "sockets", "native" or "generic"
 	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                               // why no better mode; empty for the best
 	Clones        bool                   `protobuf:"varint,6,opt,name=clones,proto3" json:"clones,omitempty"`                        // one packet in, the answer and all ACKs out
