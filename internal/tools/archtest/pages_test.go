@@ -56,6 +56,32 @@ func TestTrackRecordNamesTests(t *testing.T) {
 	}
 }
 
+// maxBugWords is the most words in which the track record says what a user saw. Its commit and its test have the rest.
+const maxBugWords = 30
+
+// A line of the track record is short, so that the record can be read as a whole.
+func TestTrackRecordIsShort(t *testing.T) {
+	const record = "docs/track-record.md"
+	text, err := os.ReadFile(filepath.Join(root, record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for i, line := range strings.Split(string(text), "\n") {
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
+		if len(cells) < 3 || !strings.HasPrefix(cells[1], " 20") {
+			continue
+		}
+		rows++
+		if n := len(strings.Fields(cells[2])); n > maxBugWords {
+			t.Errorf("%s:%d: %d words say what a user saw, more than %d", record, i+1, n, maxBugWords)
+		}
+	}
+	if rows < 100 {
+		t.Errorf("only %d rows were found in %s", rows, record)
+	}
+}
+
 var (
 	heading    = regexp.MustCompile("(?m)^#+ +(.+?) *$")
 	notInNames = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
