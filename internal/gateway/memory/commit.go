@@ -21,7 +21,7 @@ type batch struct {
 // fail answers all proposals with an error.
 func (b *batch) fail(err error) {
 	for _, p := range b.proposals {
-		p.caller.finish(keyspace.Answer{}, err)
+		p.finish(keyspace.Answer{}, err)
 	}
 	b.flush()
 }
@@ -128,7 +128,7 @@ func (l *leader) append(encoded []byte, committed chan<- batch) error {
 // apply executes a batch and answers.
 func (l *leader) apply(b *batch) {
 	for _, p := range b.proposals {
-		p.caller.finish(l.g.execute(&p.command))
+		p.finish(l.g.execute(&p.command))
 	}
 	b.flush()
 	if l.g.space != l.space {

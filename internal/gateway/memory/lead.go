@@ -40,7 +40,8 @@ type leader struct {
 	saving     atomic.Bool
 	unsaved    atomic.Bool // the last snapshot failed
 	retention  retention
-	room       sync.Mutex // of makeRoom
+	room       room
+	forgetting sync.Mutex // of makeRoom
 }
 
 // leadWith leads the keyspace until the lock is lost or ctx ends.
@@ -126,36 +127,40 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 	if err != nil {
 		return nil, err
 	}
-	command := keyspace.CommandOf(request)
-	if len(encoded) <= l.g.o.MaxRequestBytes {
-		l.makeRoom(ctx, command.Cost())
-	}
-	if err := l.admit(&command, encoded); err != nil {
-		return nil, err
+	if len(encoded) > l.g.o.MaxRequestBytes {
+		return nil, rpctypes.ErrGRPCRequestTooLarge
 	}
 	w := make(waiter, 1)
-	p := &proposal{command: command, encoded: encoded, caller: w}
+	p := &proposal{command: keyspace.CommandOf(request), encoded: encoded, caller: w}
+	if err := l.await(ctx, p); err != nil {
+		return nil, err
+	}
 	if !l.proposals.push(p) {
+		p.release()
 		return nil, errNotActive
 	}
 	select {
 	case a := <-w:
 		return a.Message(), a.err
 	case <-ctx.Done():
-		p.owner.CompareAndSwap(0, takenBack)
+		if p.owner.CompareAndSwap(0, takenBack) {
+			p.release()
+		}
 		return nil, ctx.Err()
 	}
 }
 
-// admit refuses commands for which there is no room.
-func (l *leader) admit(c *keyspace.Command, encoded []byte) error {
-	if !l.fits(c.Cost()) {
-		return rpctypes.ErrGRPCNoSpace
+// push has a command executed, unless it would have to wait for room, or is too large.
+func (l *leader) push(command keyspace.Command, encoded []byte, caller caller) bool {
+	p := &proposal{command: command, encoded: encoded, caller: caller}
+	if len(encoded) > l.g.o.MaxRequestBytes || l.reserve(p) != nil {
+		return false
 	}
-	if len(encoded) > l.g.o.MaxRequestBytes {
-		return rpctypes.ErrGRPCRequestTooLarge
+	if !l.proposals.push(p) {
+		p.release()
+		return false
 	}
-	return nil
+	return true
 }
 
 // expire revokes leases whose time is up.

@@ -14,6 +14,21 @@ type proposal struct {
 	encoded []byte       // the command
 	owner   atomic.Int32 // see below
 	caller  caller
+	cost    int64 // what room has reserved for it
+	room    *room // nil: nothing is reserved
+}
+
+// finish gives the outcome to the caller.
+func (p *proposal) finish(a keyspace.Answer, err error) {
+	p.release()
+	p.caller.finish(a, err)
+}
+
+// release gives back what is reserved.
+func (p *proposal) release() {
+	if p.room != nil {
+		p.room.release(p.cost)
+	}
 }
 
 // A proposal belongs to its caller until the leader takes it, or the caller takes it back.
@@ -99,7 +114,7 @@ func (q *queue) close() {
 func refuse(proposals []*proposal) {
 	for _, p := range proposals {
 		if p.owner.CompareAndSwap(0, taken) {
-			p.caller.finish(keyspace.Answer{}, errNotActive)
+			p.finish(keyspace.Answer{}, errNotActive)
 			p.caller.flush()
 		}
 	}

@@ -35,11 +35,7 @@ func (g *Gateway) begin(c *grpcserver.Call, method string, message []byte) bool 
 // begin proposes a write, unless its checks fail or it only reads.
 func (l *leader) begin(call *grpcserver.Call, method string, message []byte) bool {
 	command, encoded, ok := decode(method, message)
-	if !ok || l.admit(&command, encoded) != nil {
-		return false
-	}
-	c := &quickCall{l, call, encoded[len(encoded)-len(message):]}
-	return l.proposals.push(&proposal{command: command, encoded: encoded, caller: c})
+	return ok && l.push(command, encoded, &quickCall{l, call, encoded[len(encoded)-len(message):]})
 }
 
 // decode makes a command of a write. It returns false for all that must not be proposed.

@@ -91,11 +91,11 @@ func (l *leader) beginRelayed(s *session, i item) bool {
 		method = pb.KV_Txn_FullMethodName
 	}
 	command, encoded, ok := decode(method, i.body)
-	if !ok || l.admit(&command, encoded) != nil {
+	if !ok {
 		return false
 	}
 	s.begin()
-	if !l.proposals.push(&proposal{command: command, encoded: encoded, caller: &relayedCall{l, s, i.id}}) {
+	if !l.push(command, encoded, &relayedCall{l, s, i.id}) {
 		s.end()
 		return false
 	}

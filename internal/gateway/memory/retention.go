@@ -2,10 +2,15 @@ package memory
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // A keyspace forgets history that no client compacts. It keeps a number of revisions, and no more bytes of them than a
@@ -93,18 +98,92 @@ func (l *leader) forget(ctx context.Context, revision int64) {
 	}
 }
 
-// fits reports whether the keyspace has room for a cost, as etcd's quota.
-func (l *leader) fits(cost int64) bool { return cost == 0 || l.space.Bytes()+cost < l.g.o.QuotaBytes }
+// room counts what the commands may take that are not applied yet.
+type room struct {
+	mu     sync.Mutex
+	queued int64
+	until  int64         // freed is closed when no more than that is queued
+	freed  chan struct{} // nil: nobody waits
+}
 
-// makeRoom forgets all history if the keyspace is full. It returns false if there is no room nevertheless.
-func (l *leader) makeRoom(ctx context.Context, cost int64) bool {
-	if l.fits(cost) {
-		return true
+// take reserves the cost of a command, if what is free has room for it besides the queued ones. One that is alone needs
+// room only for what it certainly takes. Otherwise it returns a channel that is closed when half of them are applied.
+func (r *room) take(c keyspace.Cost, free int64) (wait <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queued == 0 || r.queued+c.Most < free {
+		r.queued += c.Most
+		return nil
 	}
-	l.room.Lock()
-	defer l.room.Unlock()
-	if revision := l.space.Revision(); !l.fits(cost) && revision > l.space.Compacted() {
+	if r.freed == nil {
+		r.freed, r.until = make(chan struct{}), r.queued/2
+	}
+	return r.freed
+}
+
+func (r *room) release(cost int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queued -= cost; r.freed != nil && r.queued <= r.until {
+		close(r.freed)
+		r.freed = nil
+	}
+}
+
+// errWait: a command must wait until others are applied.
+var errWait = errors.New("others are queued")
+
+// reserve takes room for a proposal, as etcd's quota. Commands that are queued count as if they were applied.
+func (l *leader) reserve(p *proposal) error {
+	_, err := l.tryReserve(p)
+	return err
+}
+
+func (l *leader) tryReserve(p *proposal) (wait <-chan struct{}, err error) {
+	cost := p.command.Cost(int64(l.g.o.MaxRequestBytes))
+	if cost.Least == 0 {
+		return nil, nil
+	}
+	free := l.g.o.QuotaBytes - l.space.Bytes()
+	if cost.Least >= free {
+		return nil, rpctypes.ErrGRPCNoSpace
+	}
+	if wait = l.room.take(cost, free); wait != nil {
+		return wait, errWait
+	}
+	p.room, p.cost = &l.room, cost.Most
+	return nil, nil
+}
+
+// await waits until there is room for a proposal. It has all history forgotten if the keyspace is full.
+func (l *leader) await(ctx context.Context, p *proposal) error {
+	for forgot := false; ; {
+		wait, err := l.tryReserve(p)
+		switch {
+		case errors.Is(err, rpctypes.ErrGRPCNoSpace) && !forgot:
+			forgot = true
+			l.makeRoom(ctx, p)
+		case !errors.Is(err, errWait):
+			return err
+		default:
+			select {
+			case <-wait:
+				forgot = false
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-l.ctx.Done():
+				return errNotActive
+			}
+		}
+	}
+}
+
+// makeRoom forgets all history, unless another caller has made room meanwhile.
+func (l *leader) makeRoom(ctx context.Context, p *proposal) {
+	l.forgetting.Lock()
+	defer l.forgetting.Unlock()
+	full := l.space.Bytes()+p.command.Cost(0).Least >= l.g.o.QuotaBytes
+	if revision := l.space.Revision(); full && revision > l.space.Compacted() {
 		l.forget(ctx, revision)
 	}
-	return l.fits(cost)
 }

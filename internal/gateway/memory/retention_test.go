@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // TestKeeps: history is forgotten when there is too much of it, by revisions or by bytes, and sooner in a keyspace
@@ -88,4 +92,70 @@ func TestHistoryIsBounded(t *testing.T) {
 	must(c.Delete(t.Context(), "full/", clientv3.WithPrefix()))(t)
 	must(c.Put(t.Context(), "full/0", text))(t)
 	bounded("after a deletion", a, b, late)
+}
+
+// TestQueuedWritesCount: writes that are queued take room of the quota, with the values that they write again, until
+// they are applied or given up. Others wait for it.
+func TestQueuedWritesCount(t *testing.T) {
+	const quota, value = 16 << 20, 1 << 20
+	a := start(t, startChain(t), Options{QuotaBytes: quota})
+	a.waitActive(t)
+	l, _, _ := a.where()
+	for name, put := range map[string]*pb.PutRequest{
+		"values":        {Key: []byte("k"), Value: make([]byte, value)},
+		"values before": {Key: []byte("k"), IgnoreValue: true},
+	} {
+		var queued []*proposal
+		next := func() *proposal {
+			return &proposal{command: keyspace.CommandOf(&pb.InternalRaftRequest{Put: put})}
+		}
+		p := next()
+		for ; l.reserve(p) == nil && len(queued) <= quota/value; p = next() {
+			queued = append(queued, p)
+		}
+		if n := len(queued); n < quota/value/2 || n >= quota/value {
+			t.Errorf("%s: %d writes of 1 MiB are queued, and there is room for 15", name, n)
+		}
+		waited := make(chan error)
+		go func() { waited <- l.await(t.Context(), p) }()
+		for i, q := range queued {
+			q.release()
+			if i == len(queued)/2 {
+				if err := <-waited; err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				p.release()
+			}
+		}
+		if l.room.queued != 0 {
+			t.Errorf("%s: %d bytes are reserved for nothing", name, l.room.queued)
+		}
+	}
+}
+
+// TestManyWritesAtOnce: the keyspace keeps its quota though the writes that are under way at a time are larger, and none
+// of them is refused. They leave nothing reserved.
+func TestManyWritesAtOnce(t *testing.T) {
+	const quota, value, writers, writes = 16 << 20, 512 << 10, 64, 4
+	a := start(t, startChain(t), Options{QuotaBytes: quota, LogEntries: 4096})
+	a.waitActive(t)
+	text := strings.Repeat("x", value)
+	var group sync.WaitGroup
+	for range writers {
+		c := open(t, a.address)
+		group.Go(func() {
+			for range writes {
+				if _, err := c.Put(t.Context(), "k", text); err != nil {
+					t.Error(err)
+				}
+				if n := a.current().Bytes(); n > quota {
+					t.Errorf("%d bytes, the quota is %d", n, quota)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if l, _, _ := a.where(); l.room.queued != 0 {
+		t.Errorf("%d bytes are reserved for nothing", l.room.queued)
+	}
 }

@@ -219,7 +219,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			}
 			return handle(down)
 		},
-		Page: pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes,
+		Page: pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes, Memory: serve.RequestMemory(),
 		PingEvery: serve.PingEvery, PingTimeout: serve.PingTimeout,
 	})
 }

@@ -35,8 +35,8 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 	}
 	return grpcserver.New(grpcserver.Options{
 		Codec: f.codec, Unary: isUnary, Waits: waits, Begin: f.begin, PingEvery: serve.PingEvery,
-		PingTimeout: serve.PingTimeout,
-		Page:        page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
+		PingTimeout: serve.PingTimeout, Memory: serve.RequestMemory(),
+		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if answer := own[method]; answer != nil {
 				return answer(down)

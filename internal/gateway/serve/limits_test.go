@@ -123,3 +123,14 @@ func TestAnswerAfterBody(t *testing.T) {
 		t.Errorf("status %d", got)
 	}
 }
+
+// TestRequestMemory: the bound follows the memory limit, with a least and a most.
+func TestRequestMemory(t *testing.T) {
+	for limit, want := range map[int64]int{
+		0: 512 << 20, 64 << 20: 32 << 20, 1 << 30: 128 << 20, 4 << 30: 512 << 20, 1 << 40: 512 << 20,
+	} {
+		if got := requestMemory(limit); got != want {
+			t.Errorf("limit %d: %d, want %d", limit, got, want)
+		}
+	}
+}

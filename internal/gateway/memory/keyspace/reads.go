@@ -57,7 +57,7 @@ func readsOneKey(ops []*pb.RequestOp) bool {
 		switch {
 		case op.GetRequestTxn() != nil, r != nil && len(r.RangeEnd) > 0, d.GetPrevKv() && len(d.RangeEnd) > 0:
 			return false
-		case r != nil, d.GetPrevKv(), op.GetRequestPut().GetPrevKv():
+		case r != nil, d.GetPrevKv(), op.GetRequestPut().GetPrevKv(), op.GetRequestPut().GetIgnoreValue():
 			reads++
 		}
 	}
@@ -100,7 +100,7 @@ func (m *meter) ops(ops []*pb.RequestOp, read int64) int64 {
 		case r != nil:
 			read = m.keys(r.Key, r.RangeEnd, optionsOf(r), read)
 		case p != nil:
-			if p.PrevKv {
+			if p.PrevKv || p.IgnoreValue {
 				read = m.keys(p.Key, nil, mvcc.RangeOptions{}, read)
 			}
 			m.puts = append(m.puts, p)

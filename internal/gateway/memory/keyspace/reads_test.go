@@ -85,6 +85,9 @@ func TestReadsAreBounded(t *testing.T) {
 		"deletion": {&pb.InternalRaftRequest{Txn: &pb.TxnRequest{
 			Success: []*pb.RequestOp{everything, everything, removeOp("k", "l")},
 		}}, true},
+		"values again": {&pb.InternalRaftRequest{Txn: &pb.TxnRequest{
+			Success: append(keepValues(8), everything),
+		}}, true},
 		"deletion alone": {&pb.InternalRaftRequest{DeleteRange: &pb.DeleteRangeRequest{
 			Key: []byte{0}, RangeEnd: []byte{0}, PrevKv: true,
 		}}, false},
@@ -109,6 +112,14 @@ func TestReadsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// keepValues puts the first keys with the values that they have.
+func keepValues(n int) (ops []*pb.RequestOp) {
+	for i := range n {
+		ops = append(ops, putOp(&pb.PutRequest{Key: fmt.Appendf(nil, "k%d", i), IgnoreValue: true}))
+	}
+	return ops
 }
 
 // TestLargeDeletionIsRefused: a deletion that would return too many previous values is refused. Without them it is

@@ -16,37 +16,57 @@ const (
 	leaseOverhead = 64
 )
 
-// Cost is how much memory a command may take, as etcd estimates it. One that costs nothing is executed however full the
-// keyspace is.
-func (c *Command) Cost() int64 {
-	switch {
-	case c.request == nil:
-		return entryOverhead + int64(len(c.replacement.key)+len(c.replacement.value))
-	case c.request.Put != nil:
-		return putCost(c.request.Put)
-	case c.request.Txn != nil:
-		return txnCost(c.request.Txn)
-	case c.request.LeaseGrant != nil:
-		return leaseOverhead
-	}
-	return 0
+// Cost is how much memory a command may take.
+type Cost struct {
+	// Least is what it takes besides values that are present, as etcd estimates it. A command without it is executed
+	// however full the keyspace is.
+	Least int64
+	// Most includes present values that the command writes again.
+	Most int64
 }
 
-func putCost(p *pb.PutRequest) int64 { return entryOverhead + int64(len(p.Key)+len(p.Value)) }
-
-func txnCost(q *pb.TxnRequest) int64 {
-	var costs [2]int64
-	for i, ops := range [][]*pb.RequestOp{q.Success, q.Failure} {
-		for _, op := range ops {
-			if p := op.GetRequestPut(); p != nil {
-				costs[i] += putCost(p)
-			}
-			if nested := op.GetRequestTxn(); nested != nil {
-				costs[i] += txnCost(nested)
-			}
-		}
+// Cost returns the cost of a command. value is the length of the longest value.
+func (c *Command) Cost(value int64) Cost {
+	var n, kept int64
+	switch {
+	case c.request == nil:
+		n = entryOverhead + int64(len(c.replacement.key)+len(c.replacement.value))
+	case c.request.Put != nil:
+		n, kept = putCost(c.request.Put)
+	case c.request.Txn != nil:
+		n, kept = txnCost(c.request.Txn)
+	case c.request.LeaseGrant != nil:
+		n = leaseOverhead
 	}
-	return max(costs[0], costs[1])
+	if kept > 1 { // together they are a read
+		return Cost{n, n + min(kept*value, max(maxReads, value))}
+	}
+	return Cost{n, n + kept*value}
+}
+
+// putCost returns what a put takes, and how many present values it writes again.
+func putCost(p *pb.PutRequest) (n, kept int64) {
+	if p.IgnoreValue {
+		kept = 1
+	}
+	return entryOverhead + int64(len(p.Key)+len(p.Value)), kept
+}
+
+func txnCost(q *pb.TxnRequest) (n, kept int64) {
+	for _, ops := range [][]*pb.RequestOp{q.Success, q.Failure} {
+		var sum, again int64
+		for _, op := range ops {
+			var m, k int64
+			if p := op.GetRequestPut(); p != nil {
+				m, k = putCost(p)
+			} else if nested := op.GetRequestTxn(); nested != nil {
+				m, k = txnCost(nested)
+			}
+			sum, again = sum+m, again+k
+		}
+		n, kept = max(n, sum), max(kept, again)
+	}
+	return n, kept
 }
 
 // Written is what all revisions that were ever written have taken. The difference of two moments is what was written
