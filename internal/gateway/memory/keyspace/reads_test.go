@@ -85,9 +85,7 @@ func TestReadsAreBounded(t *testing.T) {
 		"deletion": {&pb.InternalRaftRequest{Txn: &pb.TxnRequest{
 			Success: []*pb.RequestOp{everything, everything, removeOp("k", "l")},
 		}}, true},
-		"values again": {&pb.InternalRaftRequest{Txn: &pb.TxnRequest{
-			Success: append(keepValues(8), everything),
-		}}, true},
+		"values again": {&pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: append(keepValues(8), everything)}}, true},
 		"deletion alone": {&pb.InternalRaftRequest{DeleteRange: &pb.DeleteRangeRequest{
 			Key: []byte{0}, RangeEnd: []byte{0}, PrevKv: true,
 		}}, false},
