@@ -15,10 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 	"github.com/netcraq/netcraq/internal/node/pods"
+	"github.com/netcraq/netcraq/internal/platform/memlimit"
 )
 
 // gatewayFlags are the command line of `netcraq gateway`.
@@ -159,6 +161,22 @@ const servesMessage = "started gRPC proxy"
 // $GOGC says otherwise. Its live heap is small, so with Go's default of 100 it would collect many times a second.
 const collectAt = 400
 
+// besides is what a gateway takes of memory besides a keyspace, or requests and answers, in bytes.
+const besides = 256 << 20
+
+// collectBelow has the garbage collector keep the process below what it holds, in bytes, and [besides], and below seven
+// eighths of the memory limit of its control group, unless GOMEMLIMIT says otherwise.
+func collectBelow(holds int64) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	most := holds + besides
+	if limit, limited := memlimit.Find(); limited {
+		most = min(most, limit-limit/8)
+	}
+	debug.SetMemoryLimit(most)
+}
+
 // maxRequestBytes bounds the limit of requests. etcd recommends to stay far below.
 const maxRequestBytes = 1 << 30
 
@@ -170,6 +188,7 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	if flags.memory.on {
 		return flags.memory.serve(ctx, log, flags)
 	}
+	collectBelow(2 * grpcserver.DefaultMemory) // a message is there twice while it passes
 	o := flags.options
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
 	var c *chain

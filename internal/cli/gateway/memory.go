@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -89,11 +87,7 @@ const minLogEntries, maxLogEntries = 4096, 1 << 20
 // minQuota is room for a few requests of the default maximum size.
 const minQuota = 16 << 20
 
-// besides is what a gateway takes of memory besides its keyspace.
-const besides = 256 << 20
-
-// bounds returns the quota, and has the garbage collector keep the gateway below twice the quota, and below the
-// memory limit, unless GOMEMLIMIT says otherwise.
+// bounds returns the quota, and bounds the process's memory by twice the quota.
 func (m *memoryFlags) bounds(log *slog.Logger) int64 {
 	limit, limited := memlimit.Find()
 	quota := m.quota
@@ -103,13 +97,7 @@ func (m *memoryFlags) bounds(log *slog.Logger) int64 {
 	case quota == 0:
 		quota = max(min(limit/2, memory.DefaultQuotaBytes), minQuota)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		most := 2*quota + besides
-		if limited {
-			most = min(most, limit-limit/8)
-		}
-		debug.SetMemoryLimit(most)
-	}
+	collectBelow(2 * quota)
 	log.Info("memory", "limit", limit, "of_the_control_group", limited, "quota", quota)
 	if limited && quota > limit/2 {
 		log.Warn("the quota is more than half of the memory limit, and the gateway may be ended for lack of memory",
