@@ -26,6 +26,7 @@ func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	defer k.recovered(&err)
 	if c.request == nil {
 		if revision := k.replace(&c.replacement); revision != 0 {
+			k.whole = revision
 			return Answer{replaced: revision}, nil
 		}
 	}
@@ -35,6 +36,7 @@ func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	}
 	k.forget(r)
 	message, err := k.execute(r)
+	k.whole = k.store.Rev()
 	return Answer{message: message}, err
 }
 

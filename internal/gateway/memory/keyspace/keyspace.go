@@ -31,6 +31,8 @@ type Keyspace struct {
 	settled atomic.Pointer[<-chan struct{}]
 	// revisions of objects, as far as known: those at which they were replaced last. Apply calls use it.
 	revisions map[string]*int64
+	// whole is the revision after the last command that was executed as a whole. Apply calls use it.
+	whole int64
 }
 
 // clusterVersion enables the lessor's features.
@@ -64,6 +66,7 @@ func openHeap(contents *heap, fill func(tx backend.BatchTx) error) (*Keyspace, e
 	}
 	k.leases = lease.NewLessor(quiet, k.heap, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
 	k.store = mvcc.New(quiet, k.heap, k.leases, mvcc.StoreConfig{CompactionSleepInterval: compactionPause})
+	k.whole = k.store.Rev()
 	return k, nil
 }
 

@@ -25,17 +25,16 @@ func (k *Keyspace) recovered(err *error) {
 	}
 }
 
-// Rebuild closes a keyspace whose store has panicked, and makes one of its contents at the last revision that was
-// complete, with all history.
+// Rebuild closes a keyspace whose store has panicked, and makes one of its contents as they were before that command,
+// with all history. The store's own revision may include a part of the command: etcd ends its transactions when it panics.
 func (k *Keyspace) Rebuild() (*Keyspace, error) {
-	revision := k.store.Rev()
 	if err := k.Close(); err != nil {
 		return nil, err
 	}
 	contents := newHeap()
 	contents.revisions, contents.others = k.heap.revisions, k.heap.others
 	contents.used.Store(k.heap.used.Load())
-	first := mvcc.RevToBytes(mvcc.Revision{Main: revision + 1}, mvcc.NewRevBytes())
+	first := mvcc.RevToBytes(mvcc.Revision{Main: k.whole + 1}, mvcc.NewRevBytes())
 	unfinished, _ := contents.revisions.find(first, []byte{0xff}, 0)
 	for _, key := range unfinished {
 		contents.used.Add(contents.revisions.remove(key))

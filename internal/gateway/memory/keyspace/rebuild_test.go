@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -138,6 +139,40 @@ func TestRebuild(t *testing.T) {
 		}
 	}
 	for _, k := range []*Keyspace{k, twin} {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRebuildKeepsNoHalf: the store has a revision of a deletion that it gave up after its first key. The keyspace that is
+// made of its contents has none.
+func TestRebuildKeepsNoHalf(t *testing.T) {
+	k, twin := newKeyspace(t), newKeyspace(t)
+	for _, k := range []*Keyspace{k, twin} {
+		for i := range 5 * partEntries {
+			must(t, k, &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", i%10)}})
+		}
+	}
+	// Of five full parts, the search for the end looks at the third and the fifth. Of six it looks at the fourth.
+	parts := k.heap.revisions.parts
+	fourth := parts[3]
+	parts[3] = new(part)
+	all := &pb.DeleteRangeRequest{Key: []byte("k"), RangeEnd: []byte("l")}
+	_, err := apply(t, k, &pb.InternalRaftRequest{DeleteRange: all})
+	if !errors.Is(err, ErrBroken) || k.Revision() != twin.Revision()+1 {
+		t.Fatalf("the deletion was not given up in the middle: revision %d, %v", k.Revision(), err)
+	}
+	k.heap.revisions.parts[3] = fourth
+	rebuilt, err := k.Rebuild()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rebuilt.Revision() != twin.Revision() || rebuilt.Bytes() != twin.Bytes() {
+		t.Errorf("revision %d, %d bytes; want %d, %d", rebuilt.Revision(), rebuilt.Bytes(), twin.Revision(), twin.Bytes())
+	}
+	compareAll(t, rebuilt, twin)
+	for _, k := range []*Keyspace{rebuilt, twin} {
 		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
