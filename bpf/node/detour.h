@@ -51,16 +51,21 @@ struct {
 	__type(value, struct nq_detour_work);
 } nq_detour_works SEC(".maps");
 
+/* Drops a message that cannot be sent. */
+static __always_inline int lose(void)
+{
+	count(0, NQ_OUTCOME_UNROUTABLE);
+	return NQ_TC_DROP;
+}
+
 /* Sends the frame in skb to dst by the interface that the FIB names; the kernel finds the link address. */
 static __noinline int leave(struct __sk_buff *skb, __be32 dst, __be16 dport, __u32 message_bytes)
 {
 	struct bpf_fib_lookup fib;
 	long rc = look_up(skb, &fib, dst, dport, message_bytes);
 
-	if (rc && rc != BPF_FIB_LKUP_RET_NO_NEIGH) {
-		count(0, NQ_OUTCOME_UNROUTABLE);
-		return NQ_TC_DROP;
-	}
+	if (rc && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return lose();
 	return bpf_redirect_neigh(fib.ifindex, 0, 0, 0);
 }
 
@@ -76,9 +81,9 @@ static __noinline int send_ack(struct __sk_buff *skb, struct nq_ack_frame *out, 
 	__builtin_memcpy(out->f.eth.h_dest, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(out->f.eth.h_source, fib.smac, ETH_ALEN);
 	write_l3(&out->f, addr, port, NQ_VERSION_BYTES);
-	if (bpf_skb_store_bytes(skb, 0, out, sizeof(*out), 0))
-		return drop(0, NQ_OUTCOME_UNROUTABLE);
-	return bpf_clone_redirect(skb, fib.ifindex, 0);
+	if (bpf_skb_store_bytes(skb, 0, out, sizeof(*out), 0) || bpf_clone_redirect(skb, fib.ifindex, 0))
+		return lose();
+	return 0;
 }
 
 /* Sends an ACK to every other member of the tail's chain, then the answer. */
@@ -90,11 +95,11 @@ static __noinline int leave_with_acks(struct __sk_buff *skb)
 	struct nq_chain_config *c;
 
 	if (!w || bpf_skb_load_bytes(skb, 0, &w->in, sizeof(w->in)) || bpf_skb_change_tail(skb, sizeof(w->out), 0))
-		return NQ_TC_DROP;
+		return lose();
 	slot = w->in.slot;
 	c = bpf_map_lookup_elem(&nq_chains, &slot);
 	if (!c)
-		return NQ_TC_DROP;
+		return lose();
 	ack = &w->out.ack;
 	__builtin_memcpy(ack, w->in.answer, NQ_VERSION_BYTES);
 	ack->base.op = NQ_OP_ACK;
@@ -112,7 +117,7 @@ static __noinline int leave_with_acks(struct __sk_buff *skb)
 	if (bpf_skb_change_tail(skb, NQ_L4_END + NQ_ANSWER_BYTES, 0) ||
 	    bpf_skb_store_bytes(skb, 0, &w->in, NQ_L4_END + NQ_ANSWER_BYTES, 0) ||
 	    bpf_skb_change_tail(skb, NQ_L4_END + n, 0))
-		return NQ_TC_DROP;
+		return lose();
 	return leave(skb, ip_of(&w->in.f)->daddr, udp_of(&w->in.f)->dest, n);
 }
 

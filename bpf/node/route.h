@@ -40,7 +40,7 @@ static __always_inline int is_for_agent(long fib_result)
 #define NQ_MARK_BYTES 5
 
 volatile const __u8 nq_detours = 0;		 /* nq_grow is at tc ingress of every port */
-volatile const __u8 nq_mark[NQ_MARK_BYTES] = {}; /* of frames that take a detour; a random number */
+volatile const __u8 nq_mark[NQ_MARK_BYTES] = {}; /* of frames that take a detour; see keepMark */
 
 /* Byte behind the mark. */
 enum nq_detour_kind { NQ_DETOUR, NQ_DETOUR_WITH_ACKS };
@@ -55,20 +55,17 @@ static __always_inline int is_marked(struct frame *f)
 }
 
 /*
- * Whether a message takes a detour (detour.h). A frame without a sender is one that the agent runs the program on: it
- * passes to no hook.
+ * Whether a message takes a detour (detour.h). A frame that comes in elsewhere than at a port of the node takes none: one
+ * that the agent runs the program on passes to no hook, and one from the socket of a pod may have been left without its
+ * checksum. The kernel would put that in the place of ours, which is 0, on the way out.
  */
 static __always_inline int may_detour(struct xdp_md *ctx, long fib_result)
 {
 	struct frame *f = data_of(ctx);
-	__u8 any = 0;
 
-	if (!nq_detours || (fib_result != BPF_FIB_LKUP_RET_NO_NEIGH && fib_result != NQ_FIB_NO_PORT) ||
-	    (void *)(f + 1) > end_of(ctx))
-		return 0;
-	for (int i = 0; i < ETH_ALEN; i++)
-		any |= f->eth.h_source[i];
-	return any != 0;
+	return nq_detours && (fib_result == BPF_FIB_LKUP_RET_NO_NEIGH || fib_result == NQ_FIB_NO_PORT) &&
+	       (void *)(f + 1) <= end_of(ctx) && ctx->ingress_ifindex != NQ_LOOPBACK_IFINDEX &&
+	       port_at(ctx->ingress_ifindex);
 }
 
 /* Passes the frame, whose message is of n bytes with its trailer, to tc ingress. */

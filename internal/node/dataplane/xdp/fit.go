@@ -165,13 +165,6 @@ func (p *Plane) findMute(watched map[int]*watchedPort) (at port, why string) {
 	return at, why
 }
 
-// leaveOut is [Plane.spare] with the lock.
-func (p *Plane) leaveOut(index int, why string) bool {
-	p.attaching.Lock()
-	defer p.attaching.Unlock()
-	return p.spare(index, why)
-}
-
 // fallBack attaches all ports in generic mode instead.
 func (p *Plane) fallBack(why string) error {
 	p.attaching.Lock()
@@ -188,7 +181,7 @@ func (p *Plane) fallBackLocked(why string) error {
 		}
 		errs = append(errs, err)
 	}
-	clear(p.refused) // a generic port is never mute
+	clear(p.excluded) // a generic port is never mute
 	p.setInfo(Generic, why)
 	errs = append(errs, p.podsFallBack(why))
 	return errors.Join(errs...)

@@ -54,8 +54,8 @@ func (p *Plane) followEvents(ctx context.Context, log *slog.Logger, events <-cha
 		p.look(log)
 		wait := time.NewTimer(settle)
 		var again <-chan time.Time
-		if p.Info().PortTrouble != "" {
-			again = time.After(lookAgain)
+		if after, ok := p.nextLook(time.Now()); ok {
+			again = time.After(after)
 		}
 		open := true
 		for settled, event := false, false; open && !(settled && event); {
@@ -126,6 +126,21 @@ func detachPinned(pin string, holds []hold) error {
 	return nil
 }
 
+// nextLook returns after which time to look at the interfaces without an event; not ok: not at all.
+func (p *Plane) nextLook(now time.Time) (after time.Duration, ok bool) {
+	if p.Info().PortTrouble != "" {
+		return lookAgain, true
+	}
+	p.attaching.Lock()
+	defer p.attaching.Unlock()
+	for _, r := range p.excluded {
+		if wait := max(r.again.Sub(now), settle); !r.again.IsZero() && (!ok || wait < after) {
+			after, ok = wait, true
+		}
+	}
+	return after, ok
+}
+
 // look makes the ports what they should be now, and logs what changed.
 func (p *Plane) look(log *slog.Logger) {
 	p.attaching.Lock()
@@ -153,7 +168,7 @@ func (p *Plane) adjust(log *slog.Logger) (trouble []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the interfaces: %w", err)
 	}
-	maps.DeleteFunc(p.refused, func(index int, _ string) bool {
+	maps.DeleteFunc(p.excluded, func(index int, _ exclusion) bool {
 		return !slices.ContainsFunc(cards, func(c card) bool { return c.index == index })
 	})
 	holds := make([]hold, len(p.ports))
@@ -163,11 +178,10 @@ func (p *Plane) adjust(log *slog.Logger) (trouble []string, err error) {
 		}
 		holds[i].name = p.ports[i].name
 	}
-	c := choose(p.names, cards, holds, p.chain, p.refused)
+	c := choose(p.names, cards, holds, p.chain, p.avoided(time.Now()))
 	if c.trouble != "" {
 		trouble = append(trouble, c.trouble)
 	}
-	p.logLeftOut(log, c.left)
 	p.unfilled = p.endGone(c, log) || p.unfilled
 	for _, at := range c.ports {
 		if at.held {
@@ -177,8 +191,13 @@ func (p *Plane) adjust(log *slog.Logger) (trouble []string, err error) {
 			trouble = append(trouble, err.Error())
 			continue
 		}
+		if r, out := p.excluded[at.index]; out {
+			c.left = append(c.left, leftOut{at.name, r.why})
+			continue
+		}
 		p.unfilled = true
 	}
+	p.logLeftOut(log, c.left)
 	if !p.unfilled {
 		return trouble, nil
 	}
@@ -238,7 +257,8 @@ func (p *Plane) addPort(at card, log *slog.Logger) error {
 		return err
 	}
 	if now != mode {
-		if p.spare(at.index, why) {
+		if p.mayLeaveOut(at.index) {
+			p.exclude(at.index, why, time.Now())
 			detachAll(added, p.pin)
 			return nil
 		}
@@ -247,19 +267,10 @@ func (p *Plane) addPort(at card, log *slog.Logger) error {
 			return err
 		}
 	}
+	delete(p.excluded, at.index)
 	p.ports = append(p.ports, added[0])
 	log.Info("the data plane answers on a port", "port", at.name, "index", at.index, "mode", now)
 	return nil
-}
-
-// spare leaves out an interface that cannot be native, if nobody named it and others are native.
-func (p *Plane) spare(index int, why string) bool {
-	others := slices.ContainsFunc(p.ports, func(q port) bool { return q.index != index })
-	if len(p.names) > 0 || !others {
-		return false
-	}
-	p.refused[index] = why + ": to have all ports in generic mode, name them with --port-if, or start with --mode generic"
-	return true
 }
 
 // readCards reads the named interfaces of the calling thread's namespace, or all if there are no names.

@@ -347,10 +347,37 @@ func TestLaterPortsAreNative(t *testing.T) {
 				if got := p.Info().Mode; got != string(mode) {
 					return fmt.Errorf("mode %s, want %s: %s", got, mode, &text)
 				}
-				return checkServed(p, want, "")
+				if err := checkServed(p, want, ""); err != nil || named {
+					return err
+				}
+				return laterFits(p, peer)
 			})
 		})
 	}
+}
+
+// laterFits lets the other end of new leave its bridge: new can be native, and is a port when it is tried again.
+func laterFits(p *Plane, peer string) error {
+	if err := new(machine).change(peer, netlink.LinkSetNoMaster); err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	p.look(log)
+	if err := checkServed(p, "near", ""); err != nil {
+		return fmt.Errorf("it is tried again at once: %w", err)
+	}
+	if after, ok := p.nextLook(time.Now()); !ok || after > lookAgain {
+		return fmt.Errorf("it is tried again after %v, %v", after, ok)
+	}
+	for index, r := range p.excluded {
+		r.again = time.Now()
+		p.excluded[index] = r
+	}
+	p.look(log)
+	if _, ok := p.nextLook(time.Now()); ok {
+		return errors.New("it is tried still")
+	}
+	return checkServed(p, "near new", "")
 }
 
 // TestLinksAreFollowed: without being asked, a node attaches its program to an interface that was made anew.

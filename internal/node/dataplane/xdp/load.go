@@ -1,7 +1,6 @@
 package xdp
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -116,12 +115,6 @@ func hasTCX() bool {
 	const loopbackIndex = 1 // in every network namespace
 	_, err := link.QueryPrograms(link.QueryOptions{Target: loopbackIndex, Attach: ebpf.AttachTCXIngress})
 	return err == nil
-}
-
-// newMark returns the mark of frames that take a detour: see detour.h.
-func newMark() (mark [5]byte) {
-	_, _ = rand.Read(mark[:]) // never fails
-	return mark
 }
 
 // weakMemory is whether the CPU reorders loads.

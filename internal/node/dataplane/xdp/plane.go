@@ -40,9 +40,10 @@ type Plane struct {
 	chain  chain.Options
 	wanted Mode
 	tables
+	constants constants           // of the loaded programs; guarded by attaching
 	names     []string            // of ports, as the user named them; none: all interfaces that can be ports
 	ports     []port              // guarded by attaching
-	refused   map[int]string      // interfaces that are no ports, and why, by index; guarded by attaching
+	excluded  map[int]exclusion   // interfaces that were tried in vain, by index; guarded by attaching
 	left      map[string]string   // interfaces that are no ports, and why, as logged; guarded by attaching
 	unfilled  bool                // the tables of the program lack a change of ports; guarded by attaching
 	trouble   string              // of ports, as in dataplane.Info; guarded by attaching
@@ -92,8 +93,8 @@ func Open(o Options) (*Plane, error) {
 	if len(o.Ports) > maxPorts {
 		return nil, fmt.Errorf("a node has at most %d ports, not %d", maxPorts, len(o.Ports))
 	}
-	p := &Plane{names: o.Ports, refused: make(map[int]string), pods: make(map[string]*podPort), pin: o.Pin, node: o.Node, chain: o.Chain,
-		wanted: o.Mode, peersWithin: peersWithin}
+	p := &Plane{names: o.Ports, excluded: make(map[int]exclusion), pods: make(map[string]*podPort), pin: o.Pin, node: o.Node,
+		chain: o.Chain, wanted: o.Mode, peersWithin: peersWithin}
 	p.unquiet = true // the last action of a predecessor is unknown
 	wrong, err := p.findPorts(o)
 	if err != nil {
@@ -133,6 +134,12 @@ func (p *Plane) start(o Options, wrong []hold) error {
 	c := constantsOf(o.Node, o.Chain)
 	c.transit(o.Transit)
 	c.pods(o.Pods)
+	if o.Pin != "" {
+		if c["nq_mark"], err = keepMark(o.Pin); err != nil {
+			return err
+		}
+	}
+	p.constants = c
 	if p.objects, err = load(o.Chain, c, o.Pin, 0); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package xdp
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,9 @@ func (p *Plane) SetTags(t wire.Tags) error {
 	defer p.attaching.Unlock()
 	o := p.chain
 	o.Tags = t
-	next, err := p.packetPrograms(constantsOf(p.node, o))
+	c := maps.Clone(p.constants)
+	c["nq_tags"] = uint8(t)
+	next, err := p.packetPrograms(c)
 	if err != nil {
 		return err
 	}
@@ -42,6 +45,11 @@ func (p *Plane) SetTags(t wire.Tags) error {
 			return err
 		}
 	}
+	for _, pod := range p.pods {
+		if err := pod.replace(next["nq_ingress"], next["nq_grow"]); err != nil {
+			return err
+		}
+	}
 	p.configuring.Lock() // whose holder may use the old programs, too
 	p.running.Lock()
 	for name, slot := range map[string]**ebpf.Program{
@@ -51,7 +59,7 @@ func (p *Plane) SetTags(t wire.Tags) error {
 	}
 	p.running.Unlock()
 	p.configuring.Unlock()
-	p.chain = o
+	p.chain, p.constants = o, c
 	return p.waitForPackets()
 }
 
