@@ -218,12 +218,14 @@ func TestWaveringLoadChangesLittle(t *testing.T) {
 		drawLoad(t, l)
 		base := slices.Clone(l.rates)
 		period := rapid.IntRange(1, 100).Draw(t, "period")
+		second := 0 // of the whole load: where one stretch of it began anew, a high could last for two periods
 		waver := func(seconds int, by float64) (commands []Command) {
-			for i := range seconds {
+			for range seconds {
 				factor := 1 + by
-				if i/period%2 == 1 {
+				if second/period%2 == 1 {
 					factor = 1 - by
 				}
+				second++
 				for shard := range base {
 					l.rates[shard] = Rate{base[shard].Reads * factor, base[shard].Writes}
 				}
