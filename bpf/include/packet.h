@@ -18,6 +18,10 @@
 #include "program.h"
 #include "wire.gen.h"
 
+/* Actions of tc. */
+#define NQ_TC_NEXT (-1) /* TCX_NEXT: not ours */
+#define NQ_TC_DROP 2	/* TC_ACT_SHOT */
+
 #define NQ_L4_END 42 /* bytes before the message */
 #define NQ_MAX_MESSAGE_BYTES (NQ_CHAIN_BYTES + NQ_MAX_VALUE_BYTES)
 

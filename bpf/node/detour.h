@@ -23,9 +23,6 @@
 #include "tables.h"
 #include "wire.gen.h"
 
-#define NQ_TC_NEXT (-1) /* TCX_NEXT: not ours */
-#define NQ_TC_DROP 2	/* TC_ACT_SHOT */
-
 /* An answer and what its ACKs need, as a frame takes them to tc ingress. */
 struct nq_detour {
 	struct frame f;

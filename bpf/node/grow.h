@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Answers that have no room in their packet. A packet that a socket sent over veth reaches XDP with a few bytes to spare,
- * and XDP cannot find more. So a plain READ of a longer value passes, meets this program at the next hook, tc
- * ingress, where a packet may grow, and still needs no process. Packets that this program leaves go on to the agent's socket.
+ * Answers at tc ingress, which still need no process. Packets that this program leaves go on to the agent's socket.
+ *
+ * At ports these are answers that have no room in their packet. A packet that a socket sent over veth reaches XDP with a
+ * few bytes to spare, and XDP cannot find more. So a plain READ of a longer value passes, and here it may grow.
+ *
+ * At the loopback device these are heartbeats and plain READs from this machine. XDP there would make the kernel copy
+ * all of the machine's own traffic into one piece.
  */
 #ifndef NQ_GROW_H
 #define NQ_GROW_H
@@ -12,6 +16,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "detour.h"
+#include "heartbeat.h"
 #include "lock.h"
 #include "packet.h"
 #include "rate.h"
@@ -84,10 +89,13 @@ static __always_inline int grow(struct __sk_buff *skb)
 	struct nq_live *live = 0;
 	struct nq_object *o;
 	__u64 rest_sum;
-	int action = end_detour(skb);
+	int local = skb->ifindex == NQ_LOOPBACK_IFINDEX;
+	int action = local ? local_heartbeat(skb) : end_detour(skb);
 
 	if (action != NQ_TC_NEXT)
 		return action;
+	if (local && nq_client_rate) /* the agent's run of the program counts them */
+		return NQ_TC_NEXT;
 	if (nq_tags != NQ_TAGS_OFF || skb->vlan_present || !is_fast_read(skb_data(skb), skb_end(skb), &rest_sum))
 		return NQ_TC_NEXT;
 	o = find_fast(skb_data(skb), &live);

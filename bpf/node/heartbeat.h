@@ -127,25 +127,14 @@ static __noinline int take_grant(struct nq_heart *h, const struct nq_heartbeat *
 	return 0;
 }
 
-/* Answers a datagram that claims to be a heartbeat, in place. */
-static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
+/* Turns a heartbeat, in a frame that has all of it, into its answer; an action of XDP. */
+static __noinline int turn_heartbeat(struct frame *f)
 {
-	struct frame *f = data_of(ctx);
+	struct nq_heartbeat *b = (void *)f + NQ_L4_END;
 	struct nq_heart *h;
-	struct nq_heartbeat *b;
 	__u32 zero = 0;
 	__u64 now;
-	int delta;
 
-	if (message_bytes != NQ_HEARTBEAT_BYTES)
-		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
-	delta = (int)(NQ_L4_END + NQ_HEARTBEAT_BYTES) - (int)(ctx->data_end - ctx->data);
-	if (delta && bpf_xdp_adjust_tail(ctx, delta)) /* padding */
-		return drop(0, NQ_OUTCOME_UNROUTABLE);
-	f = data_of(ctx);
-	b = (void *)f + NQ_L4_END;
-	if ((void *)(b + 1) > end_of(ctx))
-		return XDP_DROP;
 	if (b->kind > 1 || b->reserved)
 		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
 	h = bpf_map_lookup_elem(&nq_heart, &zero);
@@ -169,6 +158,48 @@ static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
 	store_swapped(&f->eth, load_macs(&f->eth));
 	write_l3(f, ip_of(f)->saddr, udp_of(f)->source, NQ_HEARTBEAT_BYTES);
 	return XDP_TX;
+}
+
+/* Does a datagram claim to be a heartbeat? */
+static __always_inline int claims_heartbeat(const struct nq_base *base)
+{
+	return base->op == NQ_OP_HEARTBEAT && base->magic == bpf_htons(NQ_MAGIC) && base->version == NQ_WIRE_VERSION;
+}
+
+/* Answers a datagram that claims to be a heartbeat, in place. */
+static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
+{
+	struct frame *f;
+	int delta;
+
+	if (message_bytes != NQ_HEARTBEAT_BYTES)
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
+	delta = (int)(NQ_L4_END + NQ_HEARTBEAT_BYTES) - (int)(ctx->data_end - ctx->data);
+	if (delta && bpf_xdp_adjust_tail(ctx, delta)) /* padding */
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	f = data_of(ctx);
+	if ((void *)f + NQ_L4_END + NQ_HEARTBEAT_BYTES > end_of(ctx))
+		return XDP_DROP;
+	return turn_heartbeat(f);
+}
+
+/*
+ * The same at tc ingress of the loopback device, where heartbeats come in that a controller on this machine sends. What
+ * is no heartbeat to this node goes on to the agent's socket. An action of tc.
+ */
+static __always_inline int local_heartbeat(struct __sk_buff *skb)
+{
+	struct frame *f = (void *)(long)skb->data;
+
+	if ((void *)f + NQ_L4_END + NQ_HEARTBEAT_BYTES > (void *)(long)skb->data_end ||
+	    skb->len != NQ_L4_END + NQ_HEARTBEAT_BYTES || *proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 ||
+	    ip_of(f)->protocol != IPPROTO_UDP || (ip_of(f)->frag_off & bpf_htons(0x3fff)) ||
+	    udp_of(f)->dest != nq_self_port || !is_own(ip_of(f)->daddr) ||
+	    udp_of(f)->len != bpf_htons(sizeof(struct udphdr) + NQ_HEARTBEAT_BYTES) || !claims_heartbeat((void *)(f + 1)))
+		return NQ_TC_NEXT;
+	if (turn_heartbeat(f) != XDP_TX)
+		return NQ_TC_DROP;
+	return bpf_redirect(skb->ifindex, 0);
 }
 
 /* Input of nq_set_heart, in place of a packet. */

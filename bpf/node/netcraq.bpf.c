@@ -213,8 +213,7 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		break;
 	}
 	base = data_of(ctx) + NQ_L4_END;
-	if (message_bytes >= NQ_BASE_BYTES && (void *)(base + 1) <= end_of(ctx) && base->op == NQ_OP_HEARTBEAT &&
-	    base->magic == bpf_htons(NQ_MAGIC) && base->version == NQ_WIRE_VERSION)
+	if (message_bytes >= NQ_BASE_BYTES && (void *)(base + 1) <= end_of(ctx) && claims_heartbeat(base))
 		return heartbeat(ctx, message_bytes); /* without a trailer */
 	if (message_bytes < NQ_BASE_BYTES || (void *)(base + 1) > end_of(ctx))
 		return drop(0, NQ_OUTCOME_TRUNCATED);

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -64,9 +65,11 @@ func frameFromHost(m *wire.Message, to netip.AddrPort) []byte {
 	return in
 }
 
-// atIngress runs the plane's program at tc ingress on a frame.
+// atIngress runs the plane's program at tc ingress on a frame that came in by the first port.
 func atIngress(p *Plane, frame []byte) (action uint32, err error) {
-	return p.objects.Grow.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, frameRoom)})
+	var context [44]byte // of struct __sk_buff, up to ifindex
+	binary.NativeEndian.PutUint32(context[40:], uint32(p.ports[0].index))
+	return p.objects.Grow.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, frameRoom), Context: context[:]})
 }
 
 // TestDetoursOutliveReplacement: a frame that a program at XDP sent on a detour is sent on by a program that was loaded
@@ -214,6 +217,9 @@ func TestTagsKeepTheRest(t *testing.T) {
 			if at, err := programAt("near"); err != nil || at != now {
 				return fmt.Errorf("tags %v: the pod's port has program %d, the node's has %d: %w", phase, now, at, err)
 			}
+			if err := hasGrow(p); err != nil {
+				return err
+			}
 			before = now
 		}
 		return nil
@@ -226,4 +232,20 @@ func programAt(name string) (uint32, error) {
 		return 0, fmt.Errorf("interface %s: %w", name, err)
 	}
 	return l.Attrs().Xdp.ProgId, nil
+}
+
+// hasGrow returns an error unless the loopback device has the plane's program.
+func hasGrow(p *Plane) error {
+	if p.lo.link == nil { // before Linux 6.6
+		return nil
+	}
+	info, err := p.objects.Grow.Info()
+	if err != nil {
+		return err
+	}
+	id, _ := info.ID()
+	if at, err := p.lo.hold(); err != nil || at.program != uint32(id) || at.index != loopbackIndex {
+		return fmt.Errorf("the loopback device has %+v, not program %d: %w", at, id, err)
+	}
+	return nil
 }

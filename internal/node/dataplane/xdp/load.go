@@ -112,7 +112,6 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 
 // hasTCX reports whether the kernel takes nq_grow at tc ingress: from Linux 6.6 on.
 func hasTCX() bool {
-	const loopbackIndex = 1 // in every network namespace
 	_, err := link.QueryPrograms(link.QueryOptions{Target: loopbackIndex, Attach: ebpf.AttachTCXIngress})
 	return err == nil
 }

@@ -14,8 +14,8 @@ import (
 const localPause = 10 * time.Millisecond
 
 // localServer serves clients on the node's own machine, whose packets reach the socket because they never pass a port.
-// It runs the same program on them. The alternative, a program on the loopback device, would cost all of the
-// machine's local traffic.
+// It runs the same program on them. Heartbeats and plain READs do not come here: nq_grow answers them on the loopback
+// device. The program for all packets would cost all of the machine's local traffic there.
 type localServer struct {
 	plane *Plane
 	done  chan struct{}

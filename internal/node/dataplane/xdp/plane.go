@@ -47,6 +47,7 @@ type Plane struct {
 	left      map[string]string   // interfaces that are no ports, and why, as logged; guarded by attaching
 	unfilled  bool                // the tables of the program lack a change of ports; guarded by attaching
 	trouble   string              // of ports, as in dataplane.Info; guarded by attaching
+	lo        attachment          // of nq_grow to the loopback device; guarded by attaching
 	pods      map[string]*podPort // by name of the interface; guarded by attaching
 	attaching sync.Mutex          // held while programs of ports change
 	local     *localServer
@@ -173,6 +174,9 @@ func (p *Plane) start(o Options, wrong []hold) error {
 	if err != nil {
 		return err
 	}
+	if err := p.attachLoopback(); err != nil {
+		return err
+	}
 	if o.Pin != "" {
 		if err := detachDropped(p.ports, o.Pin); err != nil {
 			return err
@@ -206,7 +210,7 @@ func (p *Plane) Close() error {
 	for _, port := range p.ports {
 		errs = append(errs, port.xdp.close(), port.grow.close())
 	}
-	errs = append(errs, p.closePods())
+	errs = append(errs, p.lo.close(), p.closePods())
 	errs = append(errs, p.tables.close())
 	return errors.Join(errs...)
 }

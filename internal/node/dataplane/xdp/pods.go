@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/netcraq/netcraq/internal/platform/bpflink"
@@ -93,10 +92,7 @@ func (pod *podPort) attachPod(o *objects, pin string) error {
 			return err
 		}
 	}
-	err := pod.grow.set(o.Grow, pin, podGrowPin+pod.name, pod.index, func() (link.Link, error) {
-		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: pod.index, Attach: ebpf.AttachTCXIngress})
-	})
-	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 long answers need a longer way
+	if err := pod.grow.setGrow(o, pin, podGrowPin+pod.name, pod.index); err != nil {
 		pod.xdp.undo(pin)
 		return fmt.Errorf("port %s: %w", pod.name, err)
 	}

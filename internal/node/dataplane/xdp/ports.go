@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -144,15 +145,23 @@ func (a *attachment) set(program *ebpf.Program, pin, name string, index int, att
 	return a.link.Pin(path)
 }
 
+// setGrow does the same with nq_grow at tc ingress. Before Linux 6.6 it does nothing: the agent does what that would do.
+func (a *attachment) setGrow(o *objects, pin, name string, index int) error {
+	err := a.set(o.Grow, pin, name, index, func() (link.Link, error) {
+		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: index, Attach: ebpf.AttachTCXIngress})
+	})
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
 // attach puts the programs on a port, in the place of a predecessor's if there are any.
 func (p *port) attach(o *objects, mode Mode, pin string) error {
 	if err := p.attachXDP(o, mode, pin); err != nil {
 		return err
 	}
-	err := p.grow.set(o.Grow, pin, growPin+p.name, p.index, func() (link.Link, error) {
-		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: p.index, Attach: ebpf.AttachTCXIngress})
-	})
-	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 the agent sends long answers
+	if err := p.grow.setGrow(o, pin, growPin+p.name, p.index); err != nil {
 		return fmt.Errorf("port %s: %w", p.name, err)
 	}
 	return nil
@@ -255,7 +264,7 @@ func detachOtherMode(ports []port, mode Mode, pin string) error {
 
 // detachDropped ends attachments of a predecessor to interfaces that are no ports any more.
 func detachDropped(ports []port, pin string) error {
-	keep := make(map[string]bool)
+	keep := map[string]bool{growPin + loopback: true}
 	for _, p := range ports {
 		keep[portPin+p.name], keep[growPin+p.name] = true, true
 	}
@@ -287,7 +296,21 @@ func attachedMode(ports []port) Mode {
 }
 
 // loopback is the device on whose behalf the program looks up the way of the node's own messages.
-const loopback = "lo"
+const (
+	loopback      = "lo"
+	loopbackIndex = 1 // in every network namespace
+)
+
+// attachLoopback lets nq_grow answer heartbeats and plain READs from this machine, which pass no port.
+func (p *Plane) attachLoopback() error {
+	if slices.ContainsFunc(p.ports, func(q port) bool { return q.name == loopback }) {
+		return nil // it is there
+	}
+	if err := p.lo.setGrow(p.objects, p.pin, growPin+loopback, loopbackIndex); err != nil {
+		return fmt.Errorf("the loopback device: %w", err)
+	}
+	return nil
+}
 
 // enableForwarding lets the FIB answer on behalf of this device: the kernel's look-up from XDP refuses where forwarding
 // is off. On the loopback device that changes nothing else; ports are left as they are.

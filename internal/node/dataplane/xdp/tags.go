@@ -50,6 +50,9 @@ func (p *Plane) SetTags(t wire.Tags) error {
 			return err
 		}
 	}
+	if err := p.lo.replace(next["nq_grow"]); err != nil {
+		return fmt.Errorf("the loopback device: %w", err)
+	}
 	p.configuring.Lock() // whose holder may use the old programs, too
 	p.running.Lock()
 	for name, slot := range map[string]**ebpf.Program{
@@ -86,15 +89,22 @@ func (p *Plane) packetPrograms(c constants) (map[string]*ebpf.Program, error) {
 	return programs, nil
 }
 
-// replace puts other programs in the place of those of a port. A port whose interface is gone needs none.
+// replace puts other programs in the place of those of a port.
 func (p *port) replace(ingress, grow *ebpf.Program) error {
-	for at, program := range map[*attachment]*ebpf.Program{&p.xdp: ingress, &p.grow: grow} {
-		if at.link == nil { // before Linux 6.6 there is none for grow
-			continue
-		}
-		if err := at.link.Update(program); err != nil && !errors.Is(err, unix.ENOLINK) {
-			return fmt.Errorf("port %s: %w", p.name, err)
-		}
+	if err := errors.Join(p.xdp.replace(ingress), p.grow.replace(grow)); err != nil {
+		return fmt.Errorf("port %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// replace puts another program in the place of the attached one. Before Linux 6.6 there is none at tc ingress, and an
+// interface that is gone needs none.
+func (a *attachment) replace(program *ebpf.Program) error {
+	if a.link == nil {
+		return nil
+	}
+	if err := a.link.Update(program); err != nil && !errors.Is(err, unix.ENOLINK) {
+		return err
 	}
 	return nil
 }
