@@ -54,12 +54,15 @@ func (n *nodes) namesake(h *reconfig.Registration) *membershipStream {
 	return nil
 }
 
-func (n *nodes) remove(a *membershipStream) {
+// remove forgets a stream, and reports whether its node has no other one.
+func (n *nodes) remove(a *membershipStream) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.byID[a.node] == a {
-		delete(n.byID, a.node)
+	if n.byID[a.node] != a {
+		return false
 	}
+	delete(n.byID, a.node)
+	return true
 }
 
 func (n *nodes) all() []*membershipStream {

@@ -64,7 +64,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	a := newMembershipStream(node, registration)
 	c.nodes.add(a)
 	a.welcome(c.welcome(node)) // from now on it is told of other settings
-	defer c.nodes.remove(a)
+	defer c.departed(a)
 	if c.view.removed(node) { // since it was registered, perhaps before it was one of the nodes that are told
 		c.nodes.refuse(node)
 	}
@@ -80,6 +80,13 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	}
 	a.end()
 	return gone(err)
+}
+
+// departed forgets a stream that ends, and tells the leader if its node has no other one.
+func (c *Controller) departed(a *membershipStream) {
+	if t := c.term.Load(); c.nodes.remove(a) && t != nil {
+		t.inbox.call(func(l *reconfig.Leader) { l.Departed(c.now(), a.node, a.registration.Incarnation) })
+	}
 }
 
 // If two nodes have the same name, the earlier one keeps it if its heartbeat arrives this long after the other one

@@ -116,9 +116,12 @@ func (s *State) headsNotes() (notes []string) {
 		if n.Standing != Up || !h.isShort() {
 			continue
 		}
-		what := "it gets more, a few at a time, while no repair is due"
-		if s.Settings.Replicas < leastGiver {
+		what := "it gets more, a few at a time"
+		switch {
+		case s.Settings.Replicas < leastGiver:
 			what = fmt.Sprintf("chains of fewer than %d members keep their heads", leastGiver)
+		case !s.whole():
+			what = "it gets more when no node is suspected and all chains have their members"
 		}
 		notes = append(notes, fmt.Sprintf("node %s is head of %d shards, and its share is %.0f: others order its part of the writes; %s",
 			n.Name, h.heads, h.fair, what))

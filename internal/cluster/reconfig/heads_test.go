@@ -134,3 +134,46 @@ func TestHeadsWaitForAgents(t *testing.T) {
 		n.agentSeen, n.welcomed = seen, welcomed
 	}
 }
+
+// TestCommandsOfASuspicion: a command is carried out only if no node that it needs is suspected in the same change.
+func TestCommandsOfASuspicion(t *testing.T) {
+	for _, hand := range []bool{false, true} {
+		w := formed(t, 1, 4, 4, 3)
+		w.ready()
+		members, l := w.chain(0), w.leader
+		spare := w.nodes[slices.IndexFunc(w.nodes, func(n *testNode) bool { return !w.isMember(n, 0) })]
+		command, needed := Command(MoveShard{0, members[0].reg.Name, spare.reg.Name}), spare
+		if hand {
+			command, needed = HandOver{Shard: 0, From: members[0].reg.Name}, members[1]
+		}
+		l.suspect(l.nodes[needed.id()], heartbeatTimeout)
+		w.operate(command)
+		w.run(100 * ms)
+		dropped := slices.ContainsFunc(w.events, func(e string) bool {
+			return strings.Contains(e, "a command is dropped: node "+needed.reg.Name+" is suspected")
+		})
+		if !dropped || hand && !w.isMember(members[0], 0) {
+			w.fatalf("%T needs a suspected node: %+v", command, w.state.Shards[0])
+		}
+		w.settle()
+		w.checkNothingLost()
+	}
+}
+
+// TestHeadsAreNotPromised: while a node is suspected, no other one gets heads, and none is told that it does.
+func TestHeadsAreNotPromised(t *testing.T) {
+	s := newLoaded(3, 24, 3).state
+	for i := range s.Shards {
+		s.Shards[i].Members = []NodeID{1, 2, 3}
+	}
+	for _, c := range []struct {
+		standing Standing
+		want     string
+	}{{Up, "it gets more, a few at a time"}, {Fenced, "it gets more when no node is suspected"}} {
+		s.Nodes[3].Standing = c.standing
+		notes := s.headsNotes()
+		if len(notes) == 0 || slices.ContainsFunc(notes, func(n string) bool { return !strings.Contains(n, c.want) }) {
+			t.Errorf("node 3 is %v: %q", c.standing, notes)
+		}
+	}
+}

@@ -115,6 +115,10 @@ func (d *draft) finish() {
 		}
 		s := &l.state.Shards[number]
 		leaver := l.leaving[number]
+		if s.Hold == 0 && leaver != 0 && !l.agentsReady(s.Members...) {
+			later[number] = true // the chain goes on as it is
+			continue
+		}
 		members := d.complete(number)
 		if s.Hold != 0 {
 			// No other node has the shard before the new member has confirmed its configuration.

@@ -102,7 +102,8 @@ func (l *Leader) pressing(s *Shard) bool {
 // after the bar has risen (G5), so it rises only if tables fill up.
 func (l *Leader) whole(s *Shard) bool { return fullMembers(s) >= l.members(s) }
 
-// mayRaise reports whether no change of a shard's chain is under way, and all members know the present floor.
+// mayRaise reports whether no change of a shard's chain is under way, all members know the present floor, and none waits
+// for an agent that is away.
 func (l *Leader) mayRaise(number uint16) bool {
 	s := &l.state.Shards[number]
 	for _, id := range s.Members {
@@ -110,7 +111,7 @@ func (l *Leader) mayRaise(number uint16) bool {
 			return false
 		}
 	}
-	return l.rests(number) && l.confirmed(number, s.Members)
+	return l.rests(number) && l.confirmed(number, s.Members) && l.agentsReady(s.Members...)
 }
 
 // raise makes floors and bars durable that are to rise. A report holds for the epoch in which it was made: a shard that

@@ -22,6 +22,7 @@ type node struct {
 	answered  time.Duration // when it last did, in Leader.listened
 	round     uint64        // the last round of heartbeats before that
 	agentSeen time.Duration // time of its agent's last heartbeat, in Leader.listened
+	departed  bool          // the connection of its agent ended after that
 	welcomed  time.Duration // when this leader began to wait for it
 	asked     time.Duration // when other nodes were last asked whether they reach it
 	reached   time.Duration // when one of them said so; 0: never
@@ -138,7 +139,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 	if l.isAway(n) {
 		n.waiting = l.time // it could not apply them before, though its data plane answered
 	}
-	n.agentSeen = l.listened
+	n.agentSeen, n.departed = l.listened, false
 	l.tagsConfirmed(n, b)
 	n.controllersSince = b.ControllersSince
 	if b.Term == l.term {

@@ -283,13 +283,27 @@ func (d *draft) restand(name string, good, fenced Standing) *Node {
 	return n
 }
 
-// check returns an error if a command and those before it in the same change leave too few nodes.
+// check returns an error if a command does not go with the rest of the same change: too few nodes would be left, or a
+// node is suspected that it needs.
 func (d *draft) check(c Command) error {
 	switch c := c.(type) {
+	case MoveShard:
+		return d.checkUp(d.l.names[c.To])
+	case HandOver:
+		return d.checkUp(d.l.state.Shards[c.Shard].Members...)
 	case Drain:
 		return d.checkLeft(c.Node)
 	case Cordon:
 		return d.checkLeft(c.Node)
+	}
+	return nil
+}
+
+func (d *draft) checkUp(ids ...NodeID) error {
+	for _, id := range ids {
+		if standing := d.standing(id); standing != Up {
+			return fmt.Errorf("node %s is %v: try again when it is back", d.l.name(id), standing)
+		}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ const window = 256
 // checkPlacement asks for a plan when it is time, and tries moves again that could not begin.
 func (l *Leader) checkPlacement() {
 	w := &l.work
-	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims)+len(l.keepers) > 0 {
+	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims)+len(l.keepers)+len(l.completed) > 0 {
 		l.dirty = true
 	}
 	if len(w.due) == 0 || w.placing || l.time < w.due[0] || l.storing {
@@ -201,6 +201,9 @@ func (d *draft) beginMove(m topology.Move) verdict {
 		return later
 	}
 	s := &l.state.Shards[m.Shard]
+	if !l.agentsReady(s.Members...) {
+		return later
+	}
 	join, leave := NodeID(m.Join), NodeID(m.Leave)
 	if leave != 0 && !slices.Contains(s.Members, leave) {
 		leave = 0

@@ -88,6 +88,9 @@ func (d *draft) putBack(n *node, number uint16) {
 	if run.learner != 0 && (run.complete || l.nodes[run.learner].kept[number]) || !run.active || !l.confirmed(number, members) {
 		return
 	}
+	if !l.agentsReady(n.id) || !l.agentsReady(s.Members...) {
+		return // the chain goes on as it is
+	}
 	switch len(members) {
 	case 1:
 		d.chain(number, members, 0, n.id)

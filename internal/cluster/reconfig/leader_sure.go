@@ -9,10 +9,6 @@ import (
 // C6: a heartbeat timeout alone leaves a chain two complete members. A suspected node gets no grants, but to remove it
 // from a chain that would have fewer than two members without it, the leader must be certain that it failed.
 
-// agentSure is how many times Settings.Sure an agent may be silent while orders wait for it and its data plane answers:
-// an agent that was killed comes back within seconds, and its node has lost nothing.
-const agentSure = 5
-
 // isSure reports whether a suspected node may be taken out of a chain of two: it did not apply its orders, an operator
 // declared it failed, or it sent no heartbeat for Settings.Sure and no other node reached its data plane in that time. A
 // node that is reachable but does not apply orders that the cluster waits for also counts. The registration of a node
@@ -23,24 +19,11 @@ func (l *Leader) isSure(id NodeID) bool {
 	if n.convicted || l.gone[id] && l.time-n.lastSeen > l.state.Settings.Sure {
 		return true
 	}
-	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(agentSure*l.state.Settings.Sure, l.options.ApplyWithin) {
+	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > l.returnsWithin() {
 		return true
 	}
 	return l.sinceHeartbeat(n) > l.state.Settings.Sure && !l.isReached(n)
 }
-
-// away returns the time since the last heartbeat of a node's agent, as far as this leader listened.
-func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.agentSeen, n.welcomed) }
-
-// agentHeard reports whether a node's agent has sent its last few heartbeats, so that it applies orders at once. Answers of
-// its data plane do not count.
-func (l *Leader) agentHeard(n *node) bool { return l.away(n) <= agentBeats*l.patience(n) }
-
-// isAway reports whether a node's agent was away for so long that its orders may still be unread.
-func (l *Leader) isAway(n *node) bool { return l.away(n) > l.applyWithin(n)/2 }
-
-// agentAway is the reason to suspect a node whose data plane answers and whose agent does not apply orders.
-const agentAway = "its agent is silent, and orders wait for it"
 
 // spares reports whether C6 forbids to remove the failed nodes from a shard's chain now.
 func (d *draft) spares(complete []NodeID, dead func(NodeID) bool) bool {

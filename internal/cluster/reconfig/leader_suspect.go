@@ -99,9 +99,11 @@ func (l *Leader) checkOrders() {
 	}
 }
 
-// applyWithin returns the time that a node has for its orders. One that refuses them has less: waiting changes nothing.
+// applyWithin returns the time that a node has for its orders. One that refuses them has less: waiting changes nothing. So
+// has one whose agent has departed while writes wait for it: to go on without the node takes less time than most agents
+// need to come back.
 func (l *Leader) applyWithin(n *node) time.Duration {
-	if n.refused != "" {
+	if n.refused != "" || l.holdsUp(n) {
 		return l.options.ApplyWithin / 8
 	}
 	return l.options.ApplyWithin

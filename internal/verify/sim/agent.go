@@ -65,7 +65,13 @@ func (n *node) startAgent() {
 
 func (n *node) endAgent() {
 	n.w.note(every, every, "%s: its agent ends", n.name)
+	a, incarnation := n.agent, n.incarnation
 	n.agent = nil
+	for i, c := range n.w.controllers {
+		if a.connected[i] && a.id != 0 {
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.departed(a, incarnation) })
+		}
+	}
 }
 
 // soon does something when the agent can, if it still runs then.

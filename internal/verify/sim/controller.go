@@ -287,6 +287,14 @@ func (c *controller) register(a *agent, h reconfig.Registration) {
 	})
 }
 
+// departed notes that the connection of an agent has ended.
+func (c *controller) departed(a *agent, incarnation uint64) {
+	if c.connected[a.id] != a {
+		return // the next one is connected
+	}
+	c.leading(c.leader, func(now time.Duration) { c.leader.Departed(now, a.id, incarnation) })
+}
+
 func (c *controller) heartbeat(a *agent, b reconfig.Heartbeat) {
 	c.leading(c.leader, func(now time.Duration) {
 		c.leader.Heartbeat(now, b)

@@ -1,0 +1,146 @@
+package reconfig
+
+import (
+	"testing"
+	"time"
+)
+
+// depart ends the agent of a node, whose data plane goes on and answers heartbeats until the agent is back.
+func (w *world) depart(n *testNode) {
+	id, incarnation := n.id(), n.reg.Incarnation
+	n.stop()
+	w.after(2*ms, func() { // what it sent arrives before
+		w.tell(func(l *Leader) { l.Departed(w.now, id, incarnation) })
+	})
+	var answer func()
+	answer = func() {
+		if n.running {
+			return
+		}
+		w.tell(func(l *Leader) {
+			l.Asked(w.now)
+			l.Alive(w.now, id, incarnation)
+		})
+		w.after(10*ms, answer)
+	}
+	answer()
+}
+
+// allQuickly bounds the pause of the writes of all shards.
+func (w *world) allQuickly(most time.Duration) {
+	w.t.Helper()
+	for shard := range w.writeGap {
+		w.quickly(uint16(shard), most)
+	}
+}
+
+// wishes are changes that can be made later as well. one is another member of shard 0 than the node whose agent is away,
+// and spare is none. Each returns whether the change has been made.
+var wishes = map[string]func(w *world, one, spare *testNode) func() bool{
+	"a move": func(w *world, one, spare *testNode) func() bool {
+		w.operate(MoveShard{0, one.reg.Name, spare.reg.Name})
+		return func() bool { return !w.isMember(one, 0) && w.isMember(spare, 0) }
+	},
+	"a longer chain": func(w *world, _, _ *testNode) func() bool {
+		w.operate(Resize{0, 1})
+		return func() bool { return len(w.chain(0)) == 4 }
+	},
+	"longer chains": func(w *world, _, _ *testNode) func() bool {
+		w.operate(Replicas{4})
+		return func() bool { return len(w.chain(0)) == 4 }
+	},
+	"a drain": func(w *world, one, _ *testNode) func() bool {
+		w.operate(Drain{one.reg.Name})
+		return func() bool { return !w.isMember(one, 0) }
+	},
+	"tombstones": func(w *world, _, _ *testNode) func() bool {
+		for _, n := range w.nodes {
+			w.sweep(n, Tombstones{Shard: 0, Epoch: w.state.Shards[0].Epoch, Highest: 9, Count: raiseFrom}, true)
+		}
+		return func() bool { return true } // it is reported again
+	},
+	"a return": func(w *world, one, _ *testNode) func() bool {
+		one.cut = false
+		return func() bool { return w.isMember(one, 0) }
+	},
+}
+
+// TestChangesWaitForAgents: while the agent of a node is away for a moment and its data plane goes on, no change is begun
+// that could be made later: it would stop the writes of shards, and cost the node its chains. It is made when the agent
+// is back.
+func TestChangesWaitForAgents(t *testing.T) {
+	for name, wish := range wishes {
+		t.Run(name, func(t *testing.T) {
+			seeds(t, func(t *testing.T, seed uint64) {
+				w := formed(t, seed, 5, 8, 3)
+				w.leader.state.Settings.Sure = 2 * time.Second
+				members := w.chain(0)
+				at := w.rng.IntN(3)
+				away, one := members[at], members[(at+1)%3]
+				spare := w.nodes[0]
+				for _, n := range w.nodes {
+					if !w.isMember(n, 0) {
+						spare = n
+					}
+				}
+				if name == "a return" {
+					one.cut = true
+					w.until(time.Second, func() bool { return !w.isMember(one, 0) })
+					w.run(300 * ms)
+				}
+				w.ready()
+				w.depart(away)
+				w.run(50 * ms)
+				done := wish(w, one, spare)
+				w.run(3 * time.Second)
+				w.allQuickly(50 * ms)
+				if standing := w.state.Nodes[away.id()].Standing; standing != Up {
+					w.fatalf("the node whose agent is away is %v", standing)
+				}
+				away.start(true)
+				if !w.until(time.Minute, done) {
+					w.fatalf("the change is not made: %+v", w.state.Shards[0])
+				}
+				w.settle()
+				w.checkNothingLost()
+			})
+		})
+	}
+}
+
+// TestAgentDepartsDuringAChange: the agent of a member departs when the change of its chain is stored, and before it has
+// confirmed it. The chain soon goes on without the node, which is back when its agent is.
+func TestAgentDepartsDuringAChange(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 5, 8, 3)
+		away := w.chain(0)[w.rng.IntN(3)]
+		change := w.state.Change
+		w.ready()
+		w.operate(Replicas{4})
+		if !w.until(time.Second, func() bool { return w.state.Change > change && w.leader.state.Change > change }) {
+			w.fatalf("no change is stored")
+		}
+		w.depart(away)
+		w.run(3 * time.Second)
+		w.allQuickly(700 * ms)
+		away.start(true)
+		w.settle()
+		if got := len(w.chain(0)); got != 4 {
+			w.fatalf("%d members", got)
+		}
+		w.checkNothingLost()
+	})
+}
+
+// TestAbsentAgentHoldsUpNoChange: an agent that stays away is not waited for for ever.
+func TestAbsentAgentHoldsUpNoChange(t *testing.T) {
+	w := formed(t, 1, 5, 8, 3)
+	away := w.chain(0)[1]
+	w.depart(away)
+	w.run(50 * ms)
+	w.operate(Drain{away.reg.Name})
+	if !w.until(time.Minute, func() bool { return !w.isMember(away, 0) && len(w.chain(0)) == 3 }) {
+		w.fatalf("%+v", w.state.Shards[0])
+	}
+	w.checkNothingLost()
+}

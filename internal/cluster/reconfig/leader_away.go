@@ -1,0 +1,81 @@
+package reconfig
+
+import (
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+)
+
+// An agent may be away while the data plane of its node goes on: it is replaced by another version, or was killed. Reads
+// and writes need no agent, but a change of a chain stops the writes of that shard until all its agents have applied it.
+
+// agentSure is how many times Settings.Sure an agent may be silent while orders wait for it and its data plane answers:
+// an agent that was killed comes back within seconds, and its node has lost nothing.
+const agentSure = 5
+
+// agentAway is the reason to suspect a node whose data plane answers and whose agent does not apply orders.
+const agentAway = "its agent is silent, and orders wait for it"
+
+// away returns the time since the last heartbeat of a node's agent, as far as this leader listened.
+func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.agentSeen, n.welcomed) }
+
+// returnsWithin returns the time after which nobody expects an agent back that is away.
+func (l *Leader) returnsWithin() time.Duration {
+	return max(agentSure*l.state.Settings.Sure, l.options.ApplyWithin)
+}
+
+// agentHeard reports whether a node's agent has sent its last few heartbeats, so that it applies orders at once. Answers of
+// its data plane do not count.
+func (l *Leader) agentHeard(n *node) bool {
+	return !n.departed && l.away(n) <= agentBeats*l.patience(n)
+}
+
+// agentsReady reports whether a change that can be made later as well may be made now: no agent of a node that it
+// concerns is away and expected back. An agent that stays away holds up no change for ever.
+func (l *Leader) agentsReady(ids ...NodeID) bool {
+	return !slices.ContainsFunc(ids, func(id NodeID) bool {
+		n := l.nodes[id]
+		return !l.agentHeard(n) && l.away(n) <= l.returnsWithin()
+	})
+}
+
+// isAway reports whether a node's agent was away for so long that its orders may still be unread.
+func (l *Leader) isAway(n *node) bool { return n.departed || l.away(n) > l.applyWithin(n)/2 }
+
+// Departed records that the connection of a node's agent has ended, and that there is no other one.
+func (l *Leader) Departed(now time.Duration, id NodeID, incarnation uint64) {
+	if n := l.nodes[id]; l.begin(now) && n != nil && l.lives(n, incarnation) {
+		n.departed = true
+		l.step()
+	}
+}
+
+// holdsUp reports whether the writes of a shard wait for an agent that has departed, and would not if the node were
+// suspected: the shard has two other full members.
+func (l *Leader) holdsUp(n *node) bool {
+	if !n.departed {
+		return false
+	}
+	for number, o := range n.orders {
+		s, run := &l.state.Shards[number], &l.shards[number]
+		has := n.has[number]
+		if !slices.Contains(s.Members, n.id) {
+			if run.active {
+				continue // the chain goes on without it
+			}
+		} else if has.epoch == o.epoch && has.state == chain.Active && o.state == chain.Active {
+			continue // it takes part already
+		}
+		others := 0
+		for _, id := range s.Members {
+			if id != n.id && id != s.Learner && !l.state.Nodes[id].Standing.Fenced() {
+				others++
+			}
+		}
+		if others >= 2 {
+			return true
+		}
+	}
+	return false
+}
