@@ -124,30 +124,8 @@ func (p *Plane) start(o Options, wrong []hold) error {
 	if err != nil {
 		return fmt.Errorf("%v is taken or not an address of this machine: stop the other node, or choose another --addr: %w", o.Node, err)
 	}
-	if o.Pin != "" {
-		if err := makePinDirectory(o.Pin); err != nil {
-			return err
-		}
-		if err := identityOf(o.Node, o.Chain).compare(o.Pin); err != nil {
-			return err
-		}
-	}
-	c := constantsOf(o.Node, o.Chain)
-	c.transit(o.Transit)
-	c.pods(o.Pods)
-	if o.Pin != "" {
-		if c["nq_mark"], err = keepMark(o.Pin); err != nil {
-			return err
-		}
-	}
-	p.constants = c
-	if p.objects, err = load(o.Chain, c, o.Pin, 0); err != nil {
+	if err := p.load(&o); err != nil {
 		return err
-	}
-	if o.Pin != "" {
-		if err := identityOf(o.Node, o.Chain).pin(o.Pin); err != nil {
-			return err
-		}
 	}
 	if err := p.open(o.Chain, p.waitForPackets); err != nil {
 		return err
@@ -189,6 +167,36 @@ func (p *Plane) start(o Options, wrong []hold) error {
 	}
 	p.setInfo(mode, why)
 	p.local = serveLocal(p)
+	return nil
+}
+
+// load puts the programs and tables into the kernel, on top of those that are pinned.
+func (p *Plane) load(o *Options) (err error) {
+	if o.Pin != "" {
+		if err := makePinDirectory(o.Pin); err != nil {
+			return err
+		}
+		if err := identityOf(o.Node, o.Chain).compare(o.Pin); err != nil {
+			return err
+		}
+	}
+	c := constantsOf(o.Node, o.Chain)
+	c.transit(o.Transit)
+	c.pods(o.Pods)
+	if o.Pin != "" {
+		if c["nq_mark"], err = keepMark(o.Pin); err != nil {
+			return err
+		}
+	}
+	p.constants = c
+	if p.objects, err = load(o.Chain, c, o.Pin, 0); err != nil {
+		return err
+	}
+	if o.Pin != "" {
+		if err := identityOf(o.Node, o.Chain).pin(o.Pin); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
