@@ -25,6 +25,9 @@ const (
 	relief = 0.4
 	// busier is how much more than the mean a node has to do before shards move away from it.
 	busier = 1.5
+	// calmer is how much less than the source, after a move, the target does at least. A load that wavers by a fifth
+	// changes the ratio of two nodes' loads by 1.5 at most, which is less than calmer squared, so no shard comes back.
+	calmer = 1.25
 	// minReads is the number of reads for each write from which a longer chain pays, since each member slows writes.
 	minReads = 4
 )
@@ -191,12 +194,12 @@ func (b *Balancer) move(now time.Duration, s *State, l *Loads) []Command {
 	return nil
 }
 
-// exchange moves the shard that makes the loads of two nodes most alike. The target stays less busy than the source, so
-// that the shard does not come back.
+// exchange moves the shard that makes the loads of two nodes most alike. The target stays so much less busy than the
+// source that the shard does not come back.
 func (b *Balancer) exchange(now time.Duration, s *State, l *Loads, from, to *busyness) []Command {
 	hot, work := b.best(now, s, from, to, func(shard uint16) (float64, bool) {
 		work := l.at(from.id, shard)
-		return work, (to.work+work)/to.fair < (from.work-work)/from.fair
+		return work, calmer*(to.work+work)/to.fair < (from.work-work)/from.fair
 	})
 	if hot < 0 {
 		return nil

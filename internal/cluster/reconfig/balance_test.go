@@ -256,6 +256,29 @@ func TestWaveringLoadChangesLittle(t *testing.T) {
 	})
 }
 
+// TestNothingIsSentToAndFro: of two busy nodes one has the reads, which waver by a fifth, and the other the writes. In turn
+// each does more. The one shard that could move does not go to and fro.
+func TestNothingIsSentToAndFro(t *testing.T) {
+	l := newLoaded(3, 4, 2)
+	for i, members := range [][]NodeID{{1}, {2}, {1, 3}, {3}} { // a chain of one member cannot move
+		l.state.Shards[i].Members = members
+	}
+	l.rates[1], l.rates[2] = Rate{Writes: 120_000}, Rate{Reads: 400}
+	var late []Command
+	for second := range 1200 {
+		l.rates[0] = Rate{Reads: 144_000}
+		if second/60%2 == 1 {
+			l.rates[0] = Rate{Reads: 96_000}
+		}
+		if commands := l.second(t); second >= 600 {
+			late = append(late, commands...)
+		}
+	}
+	if len(late) > 0 {
+		t.Errorf("after ten minutes: %+v", late)
+	}
+}
+
 func TestSilentNodesCountForNothing(t *testing.T) {
 	loads := NewLoads()
 	loads.Report(time.Second, Load{Node: 1, Interval: time.Second, Shards: map[uint16]Rate{3: {Reads: 1000}}})
