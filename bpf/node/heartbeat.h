@@ -192,10 +192,11 @@ static __always_inline int local_heartbeat(struct __sk_buff *skb)
 	struct frame *f = (void *)(long)skb->data;
 
 	if ((void *)f + NQ_L4_END + NQ_HEARTBEAT_BYTES > (void *)(long)skb->data_end ||
-	    skb->len != NQ_L4_END + NQ_HEARTBEAT_BYTES || *proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 ||
-	    ip_of(f)->protocol != IPPROTO_UDP || (ip_of(f)->frag_off & bpf_htons(0x3fff)) ||
-	    udp_of(f)->dest != nq_self_port || !is_own(ip_of(f)->daddr) ||
-	    udp_of(f)->len != bpf_htons(sizeof(struct udphdr) + NQ_HEARTBEAT_BYTES) || !claims_heartbeat((void *)(f + 1)))
+	    skb->len != NQ_L4_END + NQ_HEARTBEAT_BYTES || *proto_of(f) != bpf_htons(ETH_P_IP) ||
+	    *(__u8 *)ip_of(f) != 0x45 || ip_of(f)->protocol != IPPROTO_UDP ||
+	    (ip_of(f)->frag_off & bpf_htons(0x3fff)) || udp_of(f)->dest != nq_self_port || !is_own(ip_of(f)->daddr) ||
+	    udp_of(f)->len != bpf_htons(sizeof(struct udphdr) + NQ_HEARTBEAT_BYTES) ||
+	    !claims_heartbeat((void *)(f + 1)))
 		return NQ_TC_NEXT;
 	if (turn_heartbeat(f) != XDP_TX)
 		return NQ_TC_DROP;
