@@ -188,7 +188,7 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	if flags.memory.on {
 		return flags.memory.serve(ctx, log, flags)
 	}
-	collectBelow(2 * grpcserver.DefaultMemory) // a message is there twice while it passes
+	collectBelow(grpcserver.DefaultMemory)
 	o := flags.options
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
 	var c *chain
