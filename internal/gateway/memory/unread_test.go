@@ -3,8 +3,10 @@ package memory
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -89,5 +91,24 @@ func TestUnreadAnswersDoNotStopAGateway(t *testing.T) {
 				t.Error("the keyspace is in use after the end of its gateway")
 			}
 		})
+	}
+}
+
+// TestRangeStreamReadsPages: a client that does not read a stream keeps a page of it from the memory, not all of it.
+func TestRangeStreamReadsPages(t *testing.T) {
+	const values, value = 64, 512 << 10
+	g := start(t, startChain(t), Options{LogEntries: 4096})
+	g.waitActive(t)
+	c := open(t, g.address)
+	for i := range values {
+		must(c.Put(t.Context(), fmt.Sprint(i), string(make([]byte, value))))(t)
+	}
+	everything := &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	callUnread(t, g.address, pb.KV_RangeStream_FullMethodName, 200, everything).read(t)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > values*value/2 {
+		t.Errorf("%d bytes were made for the first page of %d", n, values*value)
 	}
 }

@@ -169,6 +169,33 @@ func (m *meter) keys(key, end []byte, o mvcc.RangeOptions, read int64) int64 {
 	return read
 }
 
+// unknownPage is how many objects are read at a time at a revision that this copy does not have.
+const unknownPage = 16
+
+// Fitting returns how many objects of a range, at least one, take a number of bytes at most, with entryOverhead for each.
+func (k *Keyspace) Fitting(q *pb.RangeRequest, most int64) (n int64) {
+	end := q.RangeEnd
+	if len(end) == 0 {
+		return 1
+	} else if len(end) == 1 && end[0] == 0 {
+		end = []byte{} // infinity
+	}
+	found, err := k.store.Range(context.Background(), q.Key, end, mvcc.RangeOptions{
+		Rev: q.Revision, FastKeysOnly: true, Limit: most/entryOverhead + 1,
+	})
+	if err != nil {
+		return unknownPage
+	}
+	m := meter{k: k}
+	for read := int64(0); n < int64(len(found.KVs)); n++ {
+		kv := found.KVs[n]
+		if read += entryOverhead + m.size(kv.Key, kv.ModRevision); read > most {
+			break
+		}
+	}
+	return max(n, 1)
+}
+
 // size returns the encoded size of an object that was put at a revision.
 func (m *meter) size(key []byte, revision int64) int64 {
 	if several := m.sizes[revision]; several != nil {
