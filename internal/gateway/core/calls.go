@@ -91,7 +91,13 @@ type Request struct {
 	Delete []string
 	Get    []string
 	List   []string // prefixes
+	Show   []string // what a transaction without Raw reads itself, from a member's own state if it likes
 }
+
+// OwnState reports whether etcd would execute a transaction on a member's own state, which may be old: one that has no writes
+// and no linearizable reads. The gateway adds a linearizable read then: with an older answer to the guard a write seems to be
+// refused or executed, and an older header is below one that was shown.
+func OwnState(writes, reads bool, without Rule) bool { return !writes && !reads && without&Newest == 0 }
 
 // KV is a key as etcd has it.
 type KV struct {

@@ -56,6 +56,7 @@ type life struct {
 	fencing     bool
 	ranged      map[*write]bool // under way, with spans
 	open        func()          // opens the session, without the rule that it comes first
+	late        int             // ticks until then
 	free        bool            // nothing is placed, so nothing has to be pushed
 	freeing     bool
 }
@@ -197,7 +198,7 @@ func (g *Gateway) Start() {
 		g.openSession(l, func() { g.readDirectory(l, ready) })
 	} else {
 		g.readDirectory(l, func() { // the session comes late, so that tests notice
-			l.open = func() { g.openSession(l, ready) }
+			l.open, l.late = func() { g.openSession(l, ready) }, 6
 		})
 	}
 }
@@ -315,9 +316,9 @@ func (g *Gateway) lost(l *life) {
 func (g *Gateway) Tick() {
 	l := g.life
 	if l != nil && l.open != nil {
-		open := l.open
-		l.open = nil
-		open()
+		if l.late--; l.late == 0 {
+			l.open()
+		}
 	}
 	if l == nil || !l.serving {
 		return

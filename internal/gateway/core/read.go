@@ -25,7 +25,7 @@ func (g *Gateway) Get(id uint64, key string) {
 
 // Readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
 func (g *Gateway) Readable(key string) (gen int64) {
-	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() && !l.inherited(key) {
+	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() && !g.inherited(key) {
 		return l.placed[key]
 	}
 	return 0
@@ -35,13 +35,16 @@ func (g *Gateway) Readable(key string) (gen int64) {
 // inherited says that the key was placed before this session. No read is answered from its object until it is placed
 // anew: before the session no gateway may have run, and clients may have written to etcd directly.
 func (g *Gateway) BeginRead(key string) (gen int64, inherited bool) {
-	return g.Readable(key), g.life != nil && g.life.inherited(key)
+	return g.Readable(key), g.inherited(key)
 }
 
 // inherited compares two revisions of etcd: a generation is drawn before the key is placed.
-func (l *life) inherited(key string) bool {
-	gen := l.placed[key]
-	return gen != 0 && drawn(gen) < l.create
+func (g *Gateway) inherited(key string) bool {
+	if g.life == nil || !g.on(Inherited) {
+		return false
+	}
+	gen := g.life.placed[key]
+	return gen != 0 && drawn(gen) < g.life.create
 }
 
 // Has reports whether the directory has a key.

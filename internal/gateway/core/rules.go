@@ -26,11 +26,17 @@ const (
 	Leases                           // a key with a lease is not cacheable
 	SameOutcome                      // a branch that is executed by itself names what its outcome depends on
 	ReadBehind                       // keys that a transaction does not read itself are read after it
+	Hide                             // clients' ranges leave out the gateways' own keys
+	Inherited                        // no read is answered from an object that was placed before the session
+	AuthWait                         // calls pass by a cache that ended when no other gateway answers from the chain
+	AuthPass                         // they pass only while etcd refuses requests without a token
+	Newest                           // etcd executes the gateway's requests on its newest state
+	AuthRevision                     // another authentication revision of etcd makes another session
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
-	"push-before-watch", "services", "leases", "same-outcome", "read-behind",
+	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
 }
 
 // RuleNames lists the rules that can be switched off.

@@ -155,7 +155,7 @@ func (g *Gateway) execute(w *write, part Part, pin []Cond) {
 		r.Get = behind
 	}
 	if w.txn.Raw == nil {
-		r.Get = w.keys // the reply shows one of them
+		r.Show = w.keys[:1]
 	}
 	w.guard = l.mod
 	if g.on(Guard) {

@@ -11,26 +11,26 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// While etcd has authentication enabled, gateways pass writes on without the guard: users may not read the session. So none may
-// cache until these writes have ended:
-//
-//   - A gateway passes them only while it has seen, within stillRefused, that etcd refuses requests without a token.
-//   - A gateway compares etcd's authentication revision, which changes when authentication is disabled, before its session
-//     counts as extended. If it changed, the session does not, so that no read is answered from the chain. When quiet has
-//     passed the gateway begins another session, which reads no object from before it.
-//   - A gateway that starts has no session under a new authentication revision until quiet has passed. It notes that in
-//     etcd, for those that start later.
+// What authentication at etcd means for the cache, [core.Authentication] decides.
 
 const (
 	// askAgain is how often a gateway whose cache ended asks whether etcd answers everybody.
 	askAgain = 300 * time.Millisecond
 	// stillRefused is how long a refusal counts.
 	stillRefused = time.Second
-	// quiet is longer than a refusal counts and a write without the guard takes. Writes wait meanwhile if keys are placed.
+	// unguardedWithin bounds a write without the guard: what etcd has not executed by then is given up.
+	unguardedWithin = 2 * time.Second
+	// quiet is longer than stillRefused and unguardedWithin. Writes wait meanwhile if keys are placed.
 	quiet = 4 * time.Second
 )
+
+func newAuthentication(lease time.Duration) *core.Authentication {
+	return core.NewAuthentication(core.AuthOptions{Lease: int64(lease), Counts: int64(stillRefused), Quiet: int64(quiet)})
+}
 
 // authKey has the authentication revision of etcd under which gateways cache.
 const authKey = OwnPrefix + "auth"
@@ -47,35 +47,6 @@ func authentication(ctx context.Context, conn grpc.ClientConnInterface) (*pb.Aut
 		return nil, ErrAuth
 	}
 	return answer, err
-}
-
-// changedTo notes an authentication revision, and reports whether quiet has passed since it was seen first.
-func (e *Engine) changedTo(revision uint64) (over bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.quiet.revision != revision {
-		e.quiet.revision, e.quiet.since = revision, bootTime()
-		return false
-	}
-	return bootTime()-e.quiet.since >= int64(quiet)
-}
-
-// authenticatedUnder returns the authentication revision under which the gateway caches.
-func (e *Engine) authenticatedUnder() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.auth
-}
-
-// authChanged handles another authentication revision.
-func (e *Engine) authChanged(revision uint64) error {
-	if e.changedTo(revision) {
-		e.mu.Lock()
-		e.auth = revision
-		e.mu.Unlock()
-		go e.renew(e.ctx)
-	}
-	return errQuiet
 }
 
 // awaitOpen waits, after the end of the cache, until etcd answers everybody again.
@@ -95,7 +66,9 @@ func (e *Engine) awaitOpen() {
 			close(e.open)
 			return
 		case unauthorized(err):
-			e.refused.Store(asked)
+			e.mu.Lock()
+			e.auth.Refused(bootTime(), asked)
+			e.mu.Unlock()
 		}
 	}
 }
@@ -103,33 +76,57 @@ func (e *Engine) awaitOpen() {
 // Again is closed when the cache has ended for a reason that is over, so that the gateway is to begin anew.
 func (e *Engine) Again() <-chan struct{} { return e.open }
 
-// underAuth returns the authentication revision under which the gateway may cache, or an error while it may not.
-func (e *Engine) underAuth(ctx context.Context) (uint64, error) {
+// mayBegin returns nil if the first session may begin under the authentication of etcd.
+func (e *Engine) mayBegin(ctx context.Context) error {
 	auth, err := authentication(ctx, e.o.Etcd)
-	switch {
-	case err != nil:
-		return 0, err
-	case auth.Enabled:
-		return 0, ErrAuth
-	case auth.AuthRevision <= neverChanged:
-		return auth.AuthRevision, nil
+	if err != nil {
+		return err
 	}
 	kv := pb.NewKVClient(e.o.Etcd)
-	text := strconv.FormatUint(auth.AuthRevision, 10)
 	noted, err := kv.Range(ctx, &pb.RangeRequest{Key: []byte(authKey)})
 	switch {
+	case unauthorized(err):
+		return ErrAuth
 	case err != nil:
-		return 0, err
-	case len(noted.Kvs) == 1 && string(noted.Kvs[0].Value) == text:
-		return auth.AuthRevision, nil
-	case !e.changedTo(auth.AuthRevision):
-		return 0, errQuiet
+		return err
 	}
-	if _, err := kv.Put(ctx, &pb.PutRequest{Key: []byte(authKey), Value: []byte(text)}); err != nil {
-		return 0, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
+	var revision uint64
+	for _, note := range noted.Kvs {
+		revision, _ = strconv.ParseUint(string(note.Value), 10, 64) // else it is none that etcd has
 	}
-	return auth.AuthRevision, nil
+	e.mu.Lock()
+	verdict := e.auth.Begin(bootTime(), auth.Enabled, auth.AuthRevision, revision)
+	e.mu.Unlock()
+	switch verdict {
+	case core.Over:
+		return ErrAuth
+	case core.Hold:
+		return errQuiet
+	case core.Note:
+		text := strconv.FormatUint(auth.AuthRevision, 10)
+		if _, err := kv.Put(ctx, &pb.PutRequest{Key: []byte(authKey), Value: []byte(text)}); err != nil {
+			return fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
+		}
+	}
+	return nil
 }
 
-// neverChanged is the authentication revision of an etcd without users and roles.
-const neverChanged = 1
+// mayGoOn returns nil if the session may count as extended under the authentication of etcd.
+func (e *Engine) mayGoOn(ctx context.Context) error {
+	auth, err := authentication(ctx, e.o.Etcd)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	verdict := e.auth.Prove(bootTime(), auth.Enabled, auth.AuthRevision)
+	e.mu.Unlock()
+	switch verdict {
+	case core.Go:
+		return nil
+	case core.Over:
+		return ErrAuth
+	case core.Renew:
+		go e.renew(e.ctx)
+	}
+	return errQuiet
+}

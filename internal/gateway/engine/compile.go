@@ -46,7 +46,7 @@ func compile(r *core.Request, lease int64) *pb.TxnRequest {
 // no write and no linearizable read. The read is in the branch that is executed if the conditions fail, so the answers of
 // the other one stay as they are.
 func linearizable(t *pb.TxnRequest) *pb.TxnRequest {
-	if txn.IsTxnReadonly(t) && txn.IsTxnSerializable(t) {
+	if core.OwnState(!txn.IsTxnReadonly(t), !txn.IsTxnSerializable(t), 0) {
 		t.Failure = append(t.Failure, readNothing())
 	}
 	return t

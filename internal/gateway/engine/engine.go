@@ -94,22 +94,16 @@ type Engine struct {
 	empty      atomic.Int64 // revision at which the directory was empty, as was found without a session
 	proved     atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
 
-	auth  uint64 // etcd's authentication revision
-	quiet struct {
-		revision uint64
-		since    int64 // on the boot clock
-	}
-	ended   context.Context // until Close
-	closed  context.CancelFunc
-	refused atomic.Int64  // when etcd last refused a request without a token, on the boot clock
-	open    chan struct{} // closed when the cache has ended and may begin anew
+	ended  context.Context // until Close
+	closed context.CancelFunc
+	open   chan struct{} // closed when the cache has ended and may begin anew
 
 	withdrawn sync.Once
 	gone      chan struct{} // closed when the cache has ended for good
 	why       error         // valid after gone
-	since     time.Time
 
 	mu      sync.Mutex // of all below
+	auth    *core.Authentication
 	core    *core.Gateway
 	last    uint64
 	replies map[uint64]chan core.Reply

@@ -49,14 +49,8 @@ func (e *Engine) prove(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	auth, err := authentication(ctx, e.o.Etcd)
-	switch {
-	case err != nil:
+	if err := e.mayGoOn(ctx); err != nil {
 		return err
-	case auth.Enabled:
-		return ErrAuth
-	case auth.AuthRevision != e.authenticatedUnder(): // it may have been on for a moment, in which others wrote without the guard
-		return e.authChanged(auth.AuthRevision)
 	}
 	era := ""
 	for _, kv := range answer.Kvs {
@@ -133,18 +127,13 @@ func (e *Engine) newEra(ctx context.Context) error {
 	return nil
 }
 
-// withdraw ends the cache for good.
-func (e *Engine) withdraw(why error) {
+// withdraw ends the cache for good. asked is when the request was sent whose answer is the reason.
+func (e *Engine) withdraw(why error, asked int64) {
 	e.withdrawn.Do(func() {
-		e.why, e.since = why, time.Now()
+		e.why = why
 		e.mu.Lock()
-		if e.core.Free() && errors.Is(why, ErrAuth) {
-			// Other gateways cannot place keys, since etcd refuses them too, and none was placed without an acknowledgement
-			// of this gateway, which acknowledges nothing from here on. So none answers from the chain.
-			e.since = e.since.Add(-e.o.Lease)
-		}
+		e.auth.End(bootTime(), asked, e.core.Free())
 		e.until.Store(0)
-		e.refused.Store(bootTime())
 		close(e.gone)
 		e.stop()
 		e.mu.Unlock()
@@ -161,28 +150,48 @@ func (e *Engine) Gone() <-chan struct{} { return e.gone }
 // Why is the reason for which the cache has ended; valid after Gone.
 func (e *Engine) Why() error { return e.why }
 
-// Bypassed reports whether calls go to etcd alone, because the cache has ended. Before that it waits until no other gateway answers from
-// the chain: each notices the same before it extends its session. While etcd has authentication enabled, calls pass only
-// as long as this is certain: afterwards other gateways may cache again.
+// Bypassed reports whether calls go to etcd alone, because the cache has ended: [core.Authentication.Passes]. It waits until they may.
+// An answer to such a call may be shown when it returns without an error again. Nothing passes once etcd was restored:
+// the gateway begins anew.
 func (e *Engine) Bypassed(ctx context.Context) (bool, error) {
 	select {
 	case <-e.gone:
 	default:
 		return false, nil
 	}
-	timer := time.NewTimer(time.Until(e.since.Add(e.o.Lease)))
-	defer timer.Stop()
+	if !errors.Is(e.why, ErrAuth) {
+		return true, errClosed
+	}
 	for {
+		e.mu.Lock()
+		yes, again := e.auth.Passes(bootTime())
+		e.mu.Unlock()
+		if yes {
+			return true, nil
+		}
+		timer := time.NewTimer(time.Duration(again))
 		select {
 		case <-timer.C:
-			if !errors.Is(e.why, ErrAuth) || bootTime()-e.refused.Load() < int64(stillRefused) {
-				return true, nil
-			}
-			timer.Reset(askAgain)
 		case <-e.open:
+			timer.Stop()
 			return true, errAgain
 		case <-ctx.Done():
+			timer.Stop()
 			return true, status.FromContextError(ctx.Err()).Err()
 		}
 	}
+}
+
+// Unguarded waits until a write may pass by the cache, which has ended, and bounds it: etcd must not execute it when gateways
+// cache again.
+func (e *Engine) Unguarded(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if _, err := e.Bypassed(ctx); err != nil {
+		return nil, nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, unguardedWithin)
+	if _, err := e.Bypassed(bounded); err != nil { // it passes still, and less than the bound ago
+		cancel()
+		return nil, nil, err
+	}
+	return bounded, cancel, nil
 }

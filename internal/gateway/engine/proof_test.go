@@ -52,6 +52,7 @@ func TestRevealWhenTheCacheEnds(t *testing.T) {
 		o:     Options{Etcd: away, Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
 		store: objects.New(new(objects.Late), nil, ""), core: core.New(core.Options{Name: "test", Prefix: OwnPrefix}),
 		gone: make(chan struct{}), identified: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
+		auth: newAuthentication(time.Millisecond),
 	}
 	e.ctx, e.stop = context.WithCancel(t.Context())
 	e.ended, e.closed = context.WithCancel(t.Context())
@@ -67,7 +68,7 @@ func TestRevealWhenTheCacheEnds(t *testing.T) {
 	for !waits() {
 		runtime.Gosched()
 	}
-	e.withdraw(ErrAuth)
+	e.withdraw(ErrAuth, bootTime())
 	if err := <-revealed; err != nil {
 		t.Error(err)
 	}

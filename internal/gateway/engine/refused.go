@@ -29,11 +29,11 @@ func (e *Engine) judge(ctx context.Context, op *pb.RequestOp, refused error) err
 			return err
 		}
 	}
-	nobody := metadata.NewOutgoingContext(ctx, nil)
+	nobody, asked := metadata.NewOutgoingContext(ctx, nil), bootTime()
 	if _, err := kv.Range(nobody, &pb.RangeRequest{Key: []byte(eraKey)}); !unauthorized(err) {
 		return refused
 	}
-	e.withdraw(ErrAuth)
+	e.withdraw(ErrAuth, asked)
 	return ErrUnguarded
 }
 

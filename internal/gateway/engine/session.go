@@ -147,10 +147,11 @@ func (e *Engine) proven(l *lease, sent, ttl int64) {
 
 // check proves that the cache may go on, or ends it.
 func (e *Engine) check(l *lease) bool {
+	asked := bootTime()
 	err := e.prove(l.ctx)
 	switch {
 	case errors.Is(err, ErrAuth), errors.Is(err, ErrRestored):
-		e.withdraw(err)
+		e.withdraw(err, asked)
 	case err != nil && l.ctx.Err() == nil:
 		e.o.Log.Debug("the session's lease does not count as extended", "error", err)
 	}

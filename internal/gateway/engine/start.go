@@ -48,7 +48,8 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.places.init()
 	e.packing.set = packing.New()
 	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive})
-	err := errNotAsked
+	e.auth = newAuthentication(o.Lease)
+	err, asked := errNotAsked, bootTime()
 	if !o.Later {
 		err = e.tryIdentify(ctx)
 	}
@@ -56,7 +57,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	case err == nil:
 		e.begin()
 	case errors.Is(err, ErrAuth):
-		e.withdraw(err)
+		e.withdraw(err, asked)
 	case final(err):
 		e.Close()
 		return nil, err
@@ -84,6 +85,7 @@ func final(err error) bool { return errors.Is(err, ErrAuth) || errors.Is(err, Er
 // keepIdentifying tries to identify etcd until it succeeds or would never.
 func (e *Engine) keepIdentifying() {
 	for pauses := retry.Between(tick, identifyWithin); pauses.Wait(e.ctx); {
+		asked := bootTime()
 		err := e.tryIdentify(e.ctx)
 		switch {
 		case err == nil:
@@ -91,7 +93,7 @@ func (e *Engine) keepIdentifying() {
 			e.begin()
 			return
 		case errors.Is(err, ErrAuth):
-			e.withdraw(err)
+			e.withdraw(err, asked)
 			return
 		case final(err):
 			e.failed <- err
@@ -110,8 +112,8 @@ func (e *Engine) tryIdentify(ctx context.Context) error {
 	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, identifyWithin)
 	defer cancel()
-	auth, err := e.underAuth(ctx)
 	var etcd identity
+	err := e.mayBegin(ctx)
 	if err == nil {
 		etcd, err = identify(ctx, e.o.Etcd, name)
 	}
@@ -126,7 +128,7 @@ func (e *Engine) tryIdentify(ctx context.Context) error {
 			return err
 		}
 	}
-	e.auth, e.identity, e.store = auth, etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.era))
+	e.identity, e.store = etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.era))
 	close(e.identified)
 	return nil
 }

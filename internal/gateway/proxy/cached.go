@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -105,10 +104,6 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 		op = split
 	}
 	answer, header, ok, err := f.cache.Write(ctx, op, original)
-	if errors.Is(err, engine.ErrUnguarded) {
-		_, err = f.cache.Bypassed(ctx)
-		return false, err
-	}
 	if !ok || err != nil {
 		return ok, err
 	}
@@ -120,7 +115,7 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 
 // reveal waits until the chain has the revision that an answer shows.
 func (f *forwarder) reveal(ctx context.Context, method string, out *frame) error {
-	if f.cache == nil {
+	if f.cache == nil && f.ended == nil {
 		return nil
 	}
 	return f.show(ctx, revision(out.data, method == methodRangeStream))

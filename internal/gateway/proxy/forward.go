@@ -44,7 +44,8 @@ type forwarder struct {
 	conn  *grpc.ClientConn
 	codec codec
 	cache *engine.Engine // nil: nothing is cached
-	locks *lockServices  // with a cache: the services that the gateway executes itself
+	ended *engine.Engine // the cache has ended, and calls pass it by
+	locks *lockServices  // with a cache, or one that ended: the services that the gateway executes itself
 	txns  *engine.Txns
 }
 
@@ -57,16 +58,15 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 			return err
 		}
 		if bypassed {
-			f = &forwarder{conn: f.conn, codec: f.codec, txns: f.txns}
+			f = f.past()
 		}
 	}
-	if f.cache != nil {
-		switch core.ExecutionOf(service(method), method[strings.LastIndexByte(method, '/')+1:], 0) {
-		case core.Refused:
-			return status.Errorf(codes.Unimplemented, "gateway: %s is not known, and might write keys that are cached", method)
-		case core.Served:
-			return f.locks.calls[method](down)
-		}
+	switch {
+	case f.locks == nil: // no gateway of this process caches
+	case execution(method) == core.Served:
+		return f.locks.calls[method](down)
+	case execution(method) == core.Refused && f.cache != nil:
+		return status.Errorf(codes.Unimplemented, "gateway: %s is not known, and might write keys that are cached", method)
 	}
 	switch {
 	case method == methodWatch:
@@ -79,6 +79,16 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 		return f.one(ctx, method, down)
 	}
 	return f.both(ctx, method, down)
+}
+
+// past passes calls by the cache, which has ended.
+func (f *forwarder) past() *forwarder {
+	return &forwarder{conn: f.conn, codec: f.codec, txns: f.txns, locks: f.locks, ended: f.cache}
+}
+
+// execution says how a gateway that caches executes a method.
+func execution(method string) core.Execution {
+	return core.ExecutionOf(service(method), method[strings.LastIndexByte(method, '/')+1:], 0)
 }
 
 // isUnary reports whether a method has one request and one answer.
@@ -120,9 +130,21 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 	}
 	defer in.free()
 	if f.cache != nil {
-		if handled, err := f.cached(ctx, method, &in, down); handled || err != nil {
+		handled, err := f.cached(ctx, method, &in, down)
+		switch {
+		case errors.Is(err, engine.ErrUnguarded): // the cache has ended meanwhile
+			f = f.past()
+		case handled || err != nil:
 			return err
 		}
+	}
+	if f.ended != nil && execution(method) == core.Guarded {
+		unguarded, cancel, err := f.ended.Unguarded(ctx)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		ctx = unguarded
 	}
 	if handled, err := f.around(ctx, method, &in, down); handled || err != nil {
 		return err

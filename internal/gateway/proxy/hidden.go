@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 )
 
@@ -16,29 +17,18 @@ import (
 // span is a range of keys. An end of one zero byte is behind all keys.
 type span struct{ key, end []byte }
 
-var (
-	allKeys  = []byte{0}
-	ownFirst = []byte(engine.OwnPrefix)
-	ownEnd   = engine.OwnEnd
-)
+var ownFirst = []byte(engine.OwnPrefix)
 
 // around returns the parts of a range beside the gateways' own keys; covers is false if it has none of these, or nothing else.
 func around(key, end []byte) (parts []span, covers bool) {
-	infinite := bytes.Equal(end, allKeys)
-	behind := infinite || bytes.Compare(end, ownEnd) > 0
-	switch {
-	case len(end) == 0, bytes.Compare(key, ownEnd) >= 0, !infinite && bytes.Compare(end, ownFirst) <= 0:
-		return nil, false
-	case bytes.Compare(key, ownFirst) >= 0 && !behind:
+	if len(end) == 0 {
 		return nil, false
 	}
-	if bytes.Compare(key, ownFirst) < 0 {
-		parts = append(parts, span{key, ownFirst})
+	beside, covers := core.Beside(core.Span{From: string(key), End: string(end)}, engine.OwnPrefix, string(engine.OwnEnd), 0)
+	for _, s := range beside {
+		parts = append(parts, span{[]byte(s.From), []byte(s.End)})
 	}
-	if behind {
-		parts = append(parts, span{ownEnd, end})
-	}
-	return parts, true
+	return parts, covers
 }
 
 // own reports whether a key is one of the gateways'.

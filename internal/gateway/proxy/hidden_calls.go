@@ -27,7 +27,13 @@ func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest, original *pb
 
 // show waits until an answer with a revision may be shown.
 func (f *forwarder) show(ctx context.Context, rev int64) error {
-	if f.cache == nil || rev == 0 {
+	switch {
+	case rev == 0:
+		return nil
+	case f.ended != nil:
+		_, err := f.ended.Bypassed(ctx)
+		return err
+	case f.cache == nil:
 		return nil
 	}
 	return f.cache.Reveal(ctx, rev)

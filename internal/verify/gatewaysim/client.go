@@ -1,6 +1,7 @@
 package gatewaysim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,11 +22,16 @@ type expectation struct {
 	client  *client // nil: the last reads of a run
 	name    string
 	key     string
-	floor   int64             // the newest revision that was revealed before
-	gateway *gateway          // of the last reads
-	tries   int               // of the last reads, that are left
-	header  bool              // the answer shows a header only
-	then    func(*core.Reply) // what follows an answer; nil: the client's operation ends
+	who     identity
+	old     bool                // the answer may be older than what was revealed
+	begun   bool                // the gateway has received it
+	txn     *core.Txn           // nil: it writes nothing
+	direct  func() *core.Result // what etcd does for the call as it is; nil: the transaction, and a read of the key
+	floor   int64               // the newest revision that was revealed before
+	gateway *gateway            // of the last reads
+	tries   int                 // of the last reads, that are left
+	header  bool                // the answer shows a header only
+	then    func(*core.Reply)   // what follows an answer; nil: the client's operation ends
 }
 
 // ask sends a request to a gateway.
@@ -34,9 +40,30 @@ func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
 	g.last++
 	id := g.last
 	x.w, x.floor, x.name = w, w.revealed, fmt.Sprintf("request %d of %s for %s", id, p, x.key)
+	if x.client != nil {
+		x.who = x.client.who()
+	}
+	if x.direct == nil {
+		x.direct = func() *core.Result {
+			return w.etcd.doAs(x.who, "", &core.Request{Txn: x.txn, Show: []string{x.key}})
+		}
+	}
+	if x.txn != nil {
+		w.identities[x.txn.ID], p.writes[x.txn.ID] = x.who, id
+	}
 	g.asked[id] = x
 	w.note("%s begins; %d was revealed", x.name, x.floor)
-	w.enter(p, func() { send(id) })
+	w.enter(p, func() {
+		x.begun = true
+		switch {
+		case p.auth.Ended():
+			p.pass(id)
+		case x.who != nobody && x.txn == nil: // etcd decides what it may read
+			w.passCall(p, id, x.direct)
+		default:
+			send(id)
+		}
+	})
 }
 
 func (c *client) think() {
@@ -57,12 +84,50 @@ func (c *client) next() {
 	}
 	key := keyName(w.rng.IntN(w.Keys))
 	x := &expectation{client: c, key: key}
-	if w.rng.IntN(10) < 6 {
+	if w.rng.IntN(32) == 0 {
+		c.readOld(g, x)
+		return
+	}
+	if w.rng.IntN(10) < 7 {
 		w.ask(g, func(id uint64) { g.process.core.Get(id, key) }, x)
 		return
 	}
-	t := c.draw(key)
+	x.txn = c.draw(key)
+	if w.Auth && w.rng.IntN(16) == 0 {
+		x.txn = c.erase(key)
+	}
+	t := x.txn
 	w.ask(g, func(id uint64) { g.process.core.Txn(id, t) }, x)
+}
+
+// readOld reads what any member has.
+func (c *client) readOld(g *gateway, x *expectation) {
+	w, p := c.w, g.process
+	x.old = true
+	x.direct = func() *core.Result {
+		if err := w.etcd.refuses(x.who, new(core.Request)); err != nil {
+			return &core.Result{Err: err}
+		}
+		rev := w.etcd.older()
+		r := &core.Result{Rev: rev, KVs: make(map[string]core.KV)}
+		if is := w.etcd.at(x.key, rev); is.exists {
+			r.KVs[x.key] = is.kv
+		}
+		return r
+	}
+	w.ask(g, func(id uint64) { w.passCall(p, id, x.direct) }, x)
+}
+
+// erase makes a deletion of everything.
+func (c *client) erase(key string) *core.Txn {
+	w := c.w
+	w.txns++
+	all := core.Span{End: "\x00"}
+	parts, covers := core.Beside(all, ownPrefix, ownEnd, w.Without)
+	if !covers {
+		parts = []core.Span{all}
+	}
+	return &core.Txn{ID: w.txns, Then: []core.Write{{Key: key, Delete: true}}, Spans: parts, Erases: true}
 }
 
 // draw makes a transaction: put, delete, compare-and-swap as Kubernetes does it, two keys at once, or with a lease.
@@ -158,7 +223,7 @@ func (x *expectation) check(r *core.Reply) {
 	w := x.w
 	is := w.etcd.at(x.key, r.Rev)
 	switch e := &r.Entry; {
-	case r.Rev < x.floor:
+	case r.Rev < x.floor && !x.old:
 		w.broken("header: %s has header %d, and %d was revealed before", x.name, r.Rev, x.floor)
 	case r.Rev > w.etcd.rev:
 		w.broken("header: %s has header %d, and etcd is at %d", x.name, r.Rev, w.etcd.rev)
@@ -175,4 +240,4 @@ func (x *expectation) check(r *core.Reply) {
 	}
 }
 
-func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

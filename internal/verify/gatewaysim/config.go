@@ -27,6 +27,7 @@ type Config struct {
 	Lease                 time.Duration // of sessions
 
 	Services bool // clients use locks and elections, and share leases
+	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
 	Quiet   uint32 // kinds of faults that do not happen, as bits
 	Without core.Rule
@@ -48,13 +49,14 @@ const (
 	Lost
 	Repeated
 	LateMessage
+	Authentication // etcd refuses requests without a token for a while
 	faults
 )
 
 func (f Fault) String() string {
 	return [...]string{
 		"crash", "pause", "cut-etcd", "cut-chain", "reconfiguration", "lost-shard", "leader-lost", "end-session",
-		"loss", "duplicate", "late",
+		"loss", "duplicate", "late", "authentication",
 	}[f]
 }
 
@@ -76,20 +78,24 @@ func Draw(seed uint64) Config {
 	often := func(most float64) float64 { return max(0, rng.Float64()*1.5-0.5) * most } // never, one time in three
 	c := Config{
 		Seed: seed, Gateways: between(1, 4), Keys: between(1, 3), Shards: between(1, 2), Clients: between(2, 6),
-		Ops:     between(40, 160),
+		Ops:     between(60, 240),
 		Latency: time.Duration(between(20, 200)) * time.Microsecond,
 		Loss:    often(0.05), Duplicate: often(0.08), Late: often(0.05), Stop: often(0.002),
 		Think:   time.Duration(between(100, 3000)) * time.Microsecond,
-		Every:   time.Duration(between(10, 120)) * time.Millisecond,
-		Placing: time.Duration(between(5, 120)) * time.Millisecond, Lease: time.Duration(between(40, 150)) * time.Millisecond,
+		Every:   time.Duration(between(20, 300)) * time.Millisecond,
+		Placing: time.Duration(between(3, 40)) * time.Millisecond, Lease: time.Duration(between(40, 150)) * time.Millisecond,
 	}
-	c.Lag = time.Duration(often(float64(60 * time.Millisecond)))
+	c.Lag = time.Duration(often(float64(25 * time.Millisecond)))
 	c.Jitter = time.Duration(rng.Float64() * 4 * float64(c.Latency))
 	c.Services = rand.New(rand.NewPCG(seed, 3)).IntN(4) > 0
+	if c.Auth = rand.New(rand.NewPCG(seed, 4)).IntN(5) < 3; c.Auth {
+		c.Every, c.Ops, c.Clients = 3*c.Every, 2*c.Ops, max(c.Clients, 4)
+	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {
 			c.Quiet |= 1 << f
 		}
 	}
+	c.Quiet &^= 1 << Authentication // [Config.Auth] says whether it happens
 	return c
 }

@@ -19,6 +19,7 @@ type state struct {
 type etcd struct {
 	w       *world
 	rev     int64
+	times   []uint64 // when etcd reached each revision, from 2 on
 	keys    map[string]core.KV
 	history map[string][]state
 	events  []core.Event // of the clients' keys
@@ -30,18 +31,35 @@ type etcd struct {
 	clients clientLeases
 	applied map[uint64]int // transactions that changed something
 	away    uint64         // until when nothing is executed
+	auth    authentication
 }
 
 func newEtcd(w *world) *etcd {
 	return &etcd{
 		w: w, rev: 1, keys: make(map[string]core.KV), history: make(map[string][]state), leases: make(map[string]uint64),
 		dead: make(map[string]bool), doomed: make(map[string]bool), owned: make(map[string][]string), applied: make(map[uint64]int),
-		clients: newClientLeases(),
+		clients: newClientLeases(), auth: authentication{revision: 1},
 	}
 }
 
-func (e *etcd) holds(c *core.Cond) bool {
-	kv := e.keys[c.Key]
+// next begins a revision, now.
+func (e *etcd) next() {
+	e.rev++
+	e.times = append(e.times, e.w.now)
+}
+
+// older is a revision that a member may have, which is behind.
+func (e *etcd) older() int64 {
+	then := e.w.now - e.w.rng.Uint64N(longestBehind)
+	n, _ := slices.BinarySearch(e.times, then)
+	return int64(n) + 1
+}
+
+// longestBehind is how old the state of a member may be.
+const longestBehind = 20 * ms
+
+func (e *etcd) holds(c *core.Cond, rev int64) bool {
+	kv := e.at(c.Key, rev).kv
 	switch c.Kind {
 	case core.ModIs:
 		return kv.Mod == c.Rev
@@ -51,9 +69,9 @@ func (e *etcd) holds(c *core.Cond) bool {
 	return kv.Value < c.Value
 }
 
-func (e *etcd) all(conds []core.Cond) bool {
+func (e *etcd) all(conds []core.Cond, rev int64) bool {
 	for i := range conds {
-		if !e.holds(&conds[i]) {
+		if !e.holds(&conds[i], rev) {
 			return false
 		}
 	}
@@ -66,10 +84,14 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 	case t == nil:
 	case r.Part == core.Outcome:
 		return e.outcome(t)
-	case r.Part == core.Whole && e.w.tooWide(t):
+	case r.Part == core.Whole && len(r.If) > 0 && e.w.tooWide(t):
 		return &core.Result{Err: errTooMany, TooMany: true}
 	}
-	result := &core.Result{Held: e.all(r.If), KVs: make(map[string]core.KV)}
+	rev := e.rev
+	if e.ownState(r) {
+		rev = e.older()
+	}
+	result := &core.Result{Held: e.all(r.If, rev), KVs: make(map[string]core.KV)}
 	if result.Held && r.Txn != nil && !e.allows(r.Txn) {
 		return &core.Result{Err: errRefused}
 	}
@@ -79,48 +101,60 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		}
 	}
 	if result.Held {
-		rev, changed := e.rev+1, false
+		next, changed := e.rev+1, false
 		for _, p := range r.Put {
-			e.put(rev, p.Key, p.Value, false)
+			e.put(next, p.Key, p.Value, false)
 			if changed = true; p.Session && !slices.Contains(e.owned[lease], p.Key) {
 				e.owned[lease] = append(e.owned[lease], p.Key)
 			}
 		}
 		for _, key := range r.Delete {
-			changed = e.drop(rev, key) || changed
+			changed = e.drop(next, key) || changed
 		}
 		if t := r.Txn; t != nil {
 			var writes []core.Write
-			writes, result.Succeeded = e.branch(t)
+			writes, result.Succeeded = e.branch(t, rev)
 			if r.Part != core.Whole && result.Succeeded != (r.Part == core.Then) {
 				e.w.broken("outcome: the wrong branch of transaction %d is executed", t.ID)
 			}
-			changed = e.write(rev, t.ID, writes) || changed
+			changed = e.write(next, t, writes) || changed
 		} else if changed {
 			e.w.result.OwnWrites++
 		}
 		if changed {
-			e.rev = rev
+			e.next()
+			rev = e.rev
 			e.w.changed()
 		}
 	}
-	result.Rev = e.rev
+	result.Rev = rev
+	reads := append(slices.Clone(r.Get), r.Show...)
 	if r.Txn != nil && e.w.unread(r.Txn) {
-		result.Unread, r.Get = true, r.Get[:1] // that is what the client sees
-	}
-	for _, key := range r.Get {
-		if kv, ok := e.keys[key]; ok {
-			result.KVs[key] = kv
-		}
+		result.Unread, reads = true, r.Show
 	}
 	for _, prefix := range r.List {
-		for key, kv := range e.keys {
+		for key := range e.keys {
 			if strings.HasPrefix(key, prefix) {
-				result.KVs[key] = kv
+				reads = append(reads, key)
 			}
 		}
 	}
+	for _, key := range reads {
+		if is := e.at(key, rev); is.exists {
+			result.KVs[key] = is.kv
+		}
+	}
 	return result
+}
+
+// ownState reports whether a member executes a request on its own state.
+func (e *etcd) ownState(r *core.Request) bool {
+	writes := len(r.Put)+len(r.Delete) > 0
+	if t := r.Txn; t != nil {
+		writes = r.Part != core.Else && len(t.Then)+len(t.Spans) > 0 || r.Part != core.Then && len(t.Else) > 0
+	}
+	reads := len(r.List) > 0 || len(r.Get) > 0 && !(r.Txn != nil && e.w.unread(r.Txn))
+	return !writes && !reads && !core.OwnState(writes, reads, e.w.Without)
 }
 
 // errTooMany is that of a transaction that does not fit.
@@ -130,7 +164,7 @@ var errTooMany = errors.New("too many operations")
 func (e *etcd) outcome(t *core.Txn) *core.Result {
 	r := &core.Result{Held: true, Succeeded: true, Rev: e.rev}
 	for i := range t.If {
-		if c := &t.If[i]; !e.holds(c) {
+		if c := &t.If[i]; !e.holds(c, e.rev) {
 			r.Succeeded, r.Pin = false, []core.Cond{{Key: c.Key, Kind: core.ModIs, Rev: e.keys[c.Key].Mod}}
 			break
 		}
@@ -138,8 +172,8 @@ func (e *etcd) outcome(t *core.Txn) *core.Result {
 	return r
 }
 
-func (e *etcd) write(rev int64, id uint64, writes []core.Write) bool {
-	changed := false
+func (e *etcd) write(rev int64, t *core.Txn, writes []core.Write) bool {
+	id, changed := t.ID, false
 	for _, wr := range writes {
 		if wr.Delete {
 			changed = e.drop(rev, wr.Key) || changed
@@ -147,6 +181,11 @@ func (e *etcd) write(rev int64, id uint64, writes []core.Write) bool {
 		}
 		e.putClients(rev, id, &wr)
 		changed = true
+	}
+	for _, s := range t.Spans {
+		for _, key := range sortedKeys(e.keys) {
+			changed = s.Has(key) && e.drop(rev, key) || changed
+		}
 	}
 	if changed {
 		e.applied[id]++
@@ -179,6 +218,7 @@ func (e *etcd) drop(rev int64, key string) bool {
 }
 
 func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
+	e.history[key] = append(e.history[key], state{rev, exists, kv})
 	if placed, ok := strings.CutPrefix(key, ownPrefix+core.DirectoryPrefix); ok {
 		change := core.Change{Rev: rev, Key: placed}
 		if exists {
@@ -190,7 +230,6 @@ func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
 	if !strings.HasPrefix(key, keyPrefix) {
 		return
 	}
-	e.history[key] = append(e.history[key], state{rev, exists, kv})
 	e.events = append(e.events, core.Event{Key: key, Delete: !exists, Rev: rev, Value: kv.Value})
 }
 
@@ -241,7 +280,7 @@ func (e *etcd) end(lease string) {
 		changed = e.drop(e.rev+1, key) || changed
 	}
 	if changed {
-		e.rev++
+		e.next()
 		e.w.note("etcd ends session %s at %d", lease, e.rev)
 		e.w.changed()
 	}

@@ -1,5 +1,7 @@
 package gatewaysim
 
+import "github.com/netcraq/netcraq/internal/gateway/core"
+
 // nextFault plans the next fault.
 func (w *world) nextFault() {
 	w.after(uint64(w.rng.ExpFloat64()*float64(w.Every)), func() {
@@ -70,13 +72,25 @@ func (w *world) nextPlacing() {
 		}
 		g := w.gateways[w.rng.IntN(len(w.gateways))]
 		var keys []string
+		in, again := w.rng.IntN(16) > 0, w.rng.IntN(12) == 0 // keys that have a place are placed anew
 		for _, i := range w.rng.Perm(w.Keys)[:1+w.rng.IntN(w.Keys)] {
-			keys = append(keys, keyName(i))
+			if !in || again || g.process == nil || !g.process.caches(keyName(i)) {
+				keys = append(keys, keyName(i))
+			}
 		}
-		g.place(w.rng.IntN(4) > 0, keys...)
-		if w.rng.IntN(4) == 0 {
-			w.gateways[w.rng.IntN(len(w.gateways))].place(true, keys...)
+		if len(keys) > 0 {
+			g.place(in, keys...)
+			if again {
+				w.gateways[w.rng.IntN(len(w.gateways))].place(true, keys...)
+			}
 		}
 		w.nextPlacing()
 	})
+}
+
+// caches reports whether a gateway takes a key for placed, and an object of it is there.
+func (p *process) caches(key string) bool {
+	_, inherited := p.core.BeginRead(key)
+	read := core.Op{Kind: core.ReadObject, Key: key}
+	return p.core.Has(key) && !inherited && p.g.w.shardOf(&read).Do(&read).Status == core.OK
 }

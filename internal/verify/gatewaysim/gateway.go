@@ -33,9 +33,17 @@ type process struct {
 	passed   map[uint64]*core.Result // answers of etcd that wait until they may be revealed
 	watches  int                     // streams of the directory, so that an old one ends
 	watching bool
-	cut      int    // ticks for which the chain was cut off
-	lease    string // that was extended last
-	until    uint64 // it lasts until then at least
+	calls    map[uint64]uint64 // of the chain that clients wait for, and since when
+	lease    string            // that was extended last
+	until    uint64            // it lasts until then at least
+	ending   string            // lease that is being revoked
+
+	auth       *core.Authentication
+	began      bool              // the first session
+	flying     map[uint64]bool   // calls of clients that etcd executes, or has answered on the way
+	writes     map[uint64]uint64 // calls by their transactions
+	arrived    int               // the last event that arrived
+	arrivedRev int64
 }
 
 func (p *process) String() string { return p.name }
@@ -46,21 +54,34 @@ const ownPrefix = "gateways/"
 func (g *gateway) boot() {
 	g.starts++
 	name := fmt.Sprintf("g%d.%d", g.number, g.starts)
-	p := &process{g: g, name: name, passed: make(map[uint64]*core.Result)}
+	p := &process{
+		g: g, name: name, passed: make(map[uint64]*core.Result), flying: make(map[uint64]bool), writes: make(map[uint64]uint64),
+		calls: make(map[uint64]uint64),
+	}
+	p.auth = core.NewAuthentication(core.AuthOptions{
+		Lease: int64(g.w.Lease), Counts: int64(stillRefused), Quiet: int64(quiet), Without: g.w.Without,
+	})
 	p.core = core.New(core.Options{Name: name, Prefix: ownPrefix, Without: g.w.Without, Alive: p.alive})
 	p.next = len(g.w.etcd.events)
-	p.told = p.next
+	p.told, p.arrived = p.next, p.next
 	g.process, g.asked = p, make(map[uint64]*expectation)
 	g.w.note("%s starts", p)
-	g.w.enter(p, func() { p.core.Start() })
+	if g.w.Auth {
+		g.w.enter(p, p.identify)
+	} else {
+		g.w.enter(p, p.start)
+	}
 	g.keepAlive(p)
 }
 
 // tick runs the periodic work of the current process, if there is one.
 func (g *gateway) tick() {
 	g.w.after(tick, func() {
-		if p := g.process; p != nil {
+		if p := g.process; p != nil && !p.auth.Ended() {
 			g.w.enter(p, func() {
+				if p.auth.Ended() {
+					return
+				}
 				p.core.Tick()
 				p.attach()
 			})
@@ -71,26 +92,32 @@ func (g *gateway) tick() {
 
 func (g *gateway) keepAlive(p *process) {
 	w := g.w
-	w.after(uint64(w.Lease)/4, func() {
+	pause := uint64(w.Lease) / 4
+	if p.lease != p.core.Lease() { // it is not known to last yet
+		pause /= 8
+	}
+	w.after(pause, func() {
 		if p.dead {
 			return
 		}
 		lease, sent := p.core.Lease(), w.now
-		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" {
+		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" && lease != p.ending && !p.auth.Ended() {
 			w.carry(func() {
 				if w.now < w.etcd.away {
 					return
 				}
-				if _, known := w.etcd.leases[lease]; !known || w.etcd.doomed[lease] && !w.etcd.dead[lease] {
+				if w.etcd.doomed[lease] && !w.etcd.dead[lease] {
 					return
 				}
 				extended := w.etcd.extend(lease)
 				w.carry(func() {
 					w.enter(p, func() {
-						if !extended {
+						switch {
+						case p.auth.Ended():
+						case !extended:
 							p.core.SessionLost(lease)
-						} else if lease == p.core.Lease() {
-							p.until, p.lease = sent+uint64(w.Lease), lease
+						case lease == p.core.Lease():
+							p.prove(lease, sent)
 						}
 					})
 				})
@@ -103,14 +130,12 @@ func (g *gateway) keepAlive(p *process) {
 // attach leaves the chain if it does not answer for long, and rests if nothing is placed.
 func (p *process) attach() {
 	w := p.g.w
-	if w.now < p.g.cutChain {
-		p.cut++
-	} else {
-		p.cut = 0
-	}
-	if p.cut >= patience {
-		w.result.Detached++
-		p.core.Detach()
+	for _, since := range p.calls {
+		if w.now-since >= patience {
+			w.result.Detached++
+			p.core.Detach()
+			break
+		}
 	}
 	p.core.Rest()
 }
@@ -126,17 +151,22 @@ func (g *gateway) crash() {
 	w := g.w
 	w.result.Faults[Crash]++
 	w.note("%s crashes", p)
-	p.dead, g.process = true, nil
-	asked := g.asked
-	g.asked = nil
-	for _, id := range sortedKeys(asked) {
-		asked[id].gone()
-	}
+	g.stop()
 	w.after(w.rng.Uint64N(200*ms), func() {
 		if g.process == nil {
 			g.boot()
 		}
 	})
+}
+
+// stop ends the process. Its clients do not know what became of their calls.
+func (g *gateway) stop() {
+	g.process.dead, g.process = true, nil
+	asked := g.asked
+	g.asked = nil
+	for _, id := range sortedKeys(asked) {
+		asked[id].gone()
+	}
 }
 
 // enter runs do on a process as soon as the process is not paused, and performs its effects.
@@ -224,8 +254,17 @@ func (w *world) perform(p *process, e core.Effect) {
 	}
 }
 
-// reply gives a client its answer.
+// reply gives a client its answer, unless etcd refused the guard.
 func (w *world) reply(p *process, r *core.Reply) {
+	if r.Err == errDenied && !p.auth.Ended() {
+		p.judge(r)
+		return
+	}
+	w.answer(p, r)
+}
+
+func (w *world) answer(p *process, r *core.Reply) {
+	delete(p.passed, r.ID)
 	if x := p.g.asked[r.ID]; x != nil {
 		delete(p.g.asked, r.ID)
 		x.answered(r)
@@ -261,8 +300,16 @@ func (w *world) sendEvents(p *process) {
 		return
 	}
 	p.next = len(w.etcd.events)
-	rev := w.etcd.rev
-	w.after(w.arrival(p), func() { w.enter(p, func() { p.core.Watched(1, events, rev) }) })
+	rev, last := w.etcd.rev, p.next
+	w.after(w.arrival(p), func() {
+		w.enter(p, func() {
+			if p.arrived, p.arrivedRev = last, rev; p.auth.Ended() {
+				p.showEvents()
+			} else {
+				p.core.Watched(1, events, rev)
+			}
+		})
+	})
 }
 
 func (w *world) sendDirectory(p *process) {
@@ -277,7 +324,7 @@ func (w *world) sendDirectory(p *process) {
 	rev, stream := w.etcd.rev, p.watches
 	w.after(w.arrival(p), func() {
 		w.enter(p, func() {
-			if p.watches == stream {
+			if p.watches == stream && !p.auth.Ended() {
 				p.core.DirectoryChanged(rev, changes)
 			}
 		})

@@ -41,9 +41,9 @@ func (c *clientLeases) attach(key string, lease int) {
 	}
 }
 
-// branch is what a transaction does now.
-func (e *etcd) branch(t *core.Txn) (writes []core.Write, succeeded bool) {
-	if e.all(t.If) {
+// branch is what a transaction does at a revision.
+func (e *etcd) branch(t *core.Txn, rev int64) (writes []core.Write, succeeded bool) {
+	if e.all(t.If, rev) {
 		return t.Then, true
 	}
 	return t.Else, false
@@ -51,7 +51,7 @@ func (e *etcd) branch(t *core.Txn) (writes []core.Write, succeeded bool) {
 
 // allows reports whether the leases and keys exist that a transaction's puts need.
 func (e *etcd) allows(t *core.Txn) bool {
-	writes, _ := e.branch(t)
+	writes, _ := e.branch(t, e.rev)
 	how, known := e.clients.how[t.ID]
 	for _, w := range writes {
 		_, there := e.keys[w.Key]
@@ -103,7 +103,7 @@ func (e *etcd) endClients(lease int, why string) {
 		}
 	}
 	if changed {
-		e.rev++
+		e.next()
 		e.w.result.Expired++
 		e.w.note("etcd deletes keys at %d: lease %d %s", e.rev, lease, why)
 		e.w.changed()

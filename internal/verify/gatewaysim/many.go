@@ -72,6 +72,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Delivered += r.Delivered
 	t.Placed += r.Placed
 	t.Expired += r.Expired
+	t.Unguarded += r.Unguarded
 	t.Reconfigurations += r.Reconfigurations
 	t.Simulated += r.Simulated
 	for f, n := range r.Faults {

@@ -14,8 +14,8 @@ const (
 	readTimeout = 8 * ms
 	// repeatAfter is when other operations on the chain are sent again.
 	repeatAfter = 5 * ms
-	// patience is after how many ticks without the chain a gateway tries to do without it.
-	patience = 3
+	// patience is how long a call of the chain may take before a gateway tries to do without the chain.
+	patience = 40 * ms
 )
 
 // happens draws a fault of the network.
@@ -49,14 +49,19 @@ func (w *world) carry(deliver func()) {
 // callEtcd sends a request of the core.
 func (w *world) callEtcd(p *process, c core.EtcdCall) {
 	w.note("%s asks etcd %d: %s", p, c.ID, describeRequest(&c.Request))
+	who := nobody
+	if t := c.Request.Txn; t != nil {
+		who = w.identities[t.ID]
+		p.flying[p.writes[t.ID]] = c.Request.Part != core.Outcome
+	}
 	execute := func() *core.Result {
-		r := w.etcd.do(c.Lease, &c.Request)
+		r := w.etcd.doAs(who, c.Lease, &c.Request)
 		w.note("etcd executes %d of %s: %s", c.ID, p, describe(r))
 		return r
 	}
 	w.sendEtcd(p, execute, func(r *core.Result) {
 		w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
-		p.core.Returned(c.ID, r)
+		p.returned(&c, r)
 	})
 }
 
@@ -122,11 +127,15 @@ func (w *world) newShard() *shard {
 // callChain sends an operation, again and again if it changes something.
 func (w *world) callChain(g *gateway, c core.ChainCall) {
 	p := g.process
+	if c.Op.Kind == core.Max || c.Op.Kind == core.SetBit {
+		p.calls[c.ID] = w.now
+	}
 	answered := false
 	answer := func(a core.Answer) {
 		w.enter(p, func() {
-			if !answered {
+			if !answered && !p.auth.Ended() {
 				answered = true
+				delete(p.calls, c.ID)
 				p.core.Answered(c.ID, a)
 			}
 		})
@@ -149,7 +158,7 @@ func (w *world) callChain(g *gateway, c core.ChainCall) {
 	read := c.Op.Kind == core.ReadRevision || c.Op.Kind == core.ReadObject
 	var send func()
 	send = func() {
-		if answered || p.dead {
+		if answered || p.dead || p.auth.Ended() {
 			return
 		}
 		if w.now >= g.cutChain {

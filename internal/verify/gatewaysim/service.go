@@ -69,10 +69,11 @@ func (t *turn) value() string { return fmt.Sprintf("s%d", t.c.w.txns) }
 func (t *turn) call(service, method string, txn *core.Txn, then func(*core.Reply)) {
 	w, x := t.c.w, &expectation{client: t.c, key: t.key, then: then}
 	if core.ExecutionOf(service, method, w.Without) == core.Served {
+		x.txn = txn
 		t.ask(func(id uint64) { t.p.core.Txn(id, txn) }, x)
 		return
 	}
-	t.pass(x, func() *core.Result { return w.etcd.do("", &core.Request{Txn: txn, Get: []string{t.key}}) })
+	t.pass(x, func() *core.Result { return w.etcd.doAs(x.who, "", &core.Request{Txn: txn, Show: []string{t.key}}) })
 }
 
 // ask asks the gateway of the turn, unless it crashed meanwhile.
@@ -87,6 +88,7 @@ func (t *turn) ask(send func(id uint64), x *expectation) {
 
 // pass has etcd execute a call as it is.
 func (t *turn) pass(x *expectation, do func() *core.Result) {
+	x.direct = do
 	t.ask(func(id uint64) { t.c.w.passCall(t.p, id, do) }, x)
 }
 
@@ -106,7 +108,7 @@ func (t *turn) await() {
 		}
 	}
 	t.pass(x, func() *core.Result {
-		r := t.c.w.etcd.do("", &core.Request{List: []string{keyPrefix}})
+		r := t.c.w.etcd.doAs(x.who, "", &core.Request{List: []string{keyPrefix}})
 		for _, kv := range r.KVs {
 			older = older || kv.Create < t.mine
 		}
@@ -149,7 +151,11 @@ func (t *turn) resign() {
 // revoke ends a lease of clients through a gateway, which passes the call on.
 func (t *turn) revoke() {
 	w := t.c.w
-	t.pass(&expectation{client: t.c, key: t.key, header: true}, func() *core.Result {
+	x := &expectation{client: t.c, key: t.key, header: true}
+	t.pass(x, func() *core.Result {
+		if w.etcd.auth.on && x.who == nobody {
+			return &core.Result{Err: errNobody}
+		}
 		w.etcd.endClients(t.lease, "was revoked")
 		return &core.Result{Rev: w.etcd.rev}
 	})
@@ -157,7 +163,13 @@ func (t *turn) revoke() {
 
 // passCall sends a client's call on to etcd. The answer waits until it may be revealed.
 func (w *world) passCall(p *process, id uint64, do func() *core.Result) {
+	p.flying[id] = true
 	w.sendEtcd(p, do, func(r *core.Result) {
+		delete(p.flying, id)
+		if p.auth.Ended() {
+			p.show(id, r)
+			return
+		}
 		if r.Unknown || r.Err != nil {
 			w.reply(p, &core.Reply{ID: id, Failure: core.Unknown, Err: r.Err})
 			return

@@ -15,8 +15,8 @@ const (
 	// longestRun ends a run in which something waits for ever.
 	longestRun = uint64(5 * time.Minute)
 	// recovery is how long everything may take to be whole once all faults have ended.
-	recovery = uint64(5 * time.Second)
-	tick     = 10 * ms
+	recovery = uint64(2 * time.Second)
+	tick     = 5 * ms
 )
 
 // world is everything that exists in a run.
@@ -35,6 +35,7 @@ type world struct {
 	calm        bool
 	traced      bool
 	txns        uint64
+	identities  map[uint64]identity // of transactions
 	result      *Result
 }
 
@@ -46,6 +47,7 @@ type Result struct {
 	Placed             int // keys put into the chain
 	Rounds             int // requests to place or remove keys, of one or several
 	OwnWrites          int // of the gateways' own keys, that changed something
+	Unguarded          int // writes that passed by a cache that ended
 	Expired            int // leases of clients that ended with keys
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
@@ -64,7 +66,7 @@ func Trace(c Config) *Result { return run(c, true) }
 
 func run(c Config, traced bool) *Result {
 	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), now: uint64(time.Second),
-		traced: traced, result: new(Result)}
+		traced: traced, identities: make(map[uint64]identity), result: new(Result)}
 	w.etcd = newEtcd(w)
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())
@@ -84,6 +86,9 @@ func run(c Config, traced bool) *Result {
 	}
 	w.nextFault()
 	w.nextPlacing()
+	if c.Auth {
+		w.nextAuth(rand.New(rand.NewPCG(c.Seed, 5)))
+	}
 	began := w.now
 	for w.busy > 0 && w.now < longestRun && w.result.Broken == "" {
 		w.step()
@@ -102,6 +107,9 @@ func (w *world) finish() {
 	w.calm = true
 	w.note("all faults end")
 	w.etcd.away = 0
+	if w.etcd.auth.on {
+		w.etcd.disable()
+	}
 	for _, s := range w.shards {
 		s.away = 0
 	}
@@ -180,6 +188,9 @@ func WriteTrace(out io.Writer, trace []string, most int) error {
 func describe(r *core.Result) string {
 	if r.Unknown {
 		return "unknown"
+	}
+	if r.Err != nil {
+		return r.Err.Error()
 	}
 	return fmt.Sprintf("revision %d, held %v, succeeded %v", r.Rev, r.Held, r.Succeeded)
 }
