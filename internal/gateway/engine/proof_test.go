@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"runtime"
@@ -40,24 +41,54 @@ func (c *changingLeader) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnRespon
 	return answer, nil
 }
 
-// TestRevealWhenTheCacheEnds: an answer that waits for the chain is shown when the cache has ended and a session's
-// lifetime has passed.
-func TestRevealWhenTheCacheEnds(t *testing.T) {
+// withoutEtcd is a gateway that reaches neither etcd nor the chain.
+func withoutEtcd(t *testing.T) *Engine {
+	t.Helper()
 	away, err := grpc.NewClient("passthrough:///none", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer away.Close()
+	t.Cleanup(func() { away.Close() })
 	e := &Engine{
 		o:     Options{Etcd: away, Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
 		store: objects.New(new(objects.Late), nil, ""), core: core.New(core.Options{Name: "test", Prefix: OwnPrefix}),
 		gone: make(chan struct{}), identified: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
-		auth: newAuthentication(time.Millisecond),
+		auth: newAuthentication(time.Millisecond), open: make(chan struct{}),
 	}
 	e.ctx, e.stop = context.WithCancel(t.Context())
 	e.ended, e.closed = context.WithCancel(t.Context())
 	t.Cleanup(e.closed)
 	close(e.identified)
+	return e
+}
+
+// TestUnguardedWritesAreBounded: a write without the guard passes only while etcd refuses requests without a token, and for a while.
+func TestUnguardedWritesAreBounded(t *testing.T) {
+	e := withoutEtcd(t)
+	e.withdraw(ErrAuth, bootTime())
+	ctx, cancel, err := e.Unguarded(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > unguardedWithin {
+		t.Errorf("a write without the guard ends at %v, %v", end, bounded)
+	}
+	if stillRefused+unguardedWithin >= quiet {
+		t.Errorf("such a write may take until others cache again: %v and %v, quiet is %v", stillRefused, unguardedWithin, quiet)
+	}
+	old := withoutEtcd(t)
+	old.withdraw(ErrAuth, bootTime()-int64(stillRefused))
+	close(old.open) // etcd answers everybody again
+	if _, _, err := old.Unguarded(t.Context()); !errors.Is(err, errAgain) {
+		t.Errorf("a write after authentication was disabled: %v", err)
+	}
+}
+
+// TestRevealWhenTheCacheEnds: an answer that waits for the chain is shown when the cache has ended and a session's
+// lifetime has passed.
+func TestRevealWhenTheCacheEnds(t *testing.T) {
+	e := withoutEtcd(t)
 	revealed := make(chan error, 1)
 	go func() { revealed <- e.Reveal(t.Context(), 7) }()
 	waits := func() bool {

@@ -1,15 +1,18 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 
 	"github.com/netcraq/netcraq/internal/gateway/pages"
 )
@@ -143,5 +146,29 @@ func TestWritesWhenAuthIsEnabled(t *testing.T) {
 			}
 			throughGateway(t, a.address)
 		})
+	}
+}
+
+// TestLocksPassByTheCache: a gateway whose cache ended executes locks itself. etcd would delete the key of a lock that is given up
+// whenever that happens, when gateways cache again too.
+func TestLocksPassByTheCache(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	a := startCached(t, etcd, cluster, Cache{Lease: 2 * time.Second})
+	authenticate(t, open(t, etcd))
+	<-a.cache.Gone()
+	root := openAs(t, a.address, "root")
+	lease := must(root.Grant(t.Context(), 60))(t)
+	request := &v3lockpb.LockRequest{Name: []byte("l"), Lease: int64(lease.ID)}
+	lock := must(v3lockpb.NewLockClient(root.ActiveConnection()).Lock(t.Context(), request))(t)
+	if r := must(root.Get(t.Context(), string(lock.Key)))(t); len(r.Kvs) != 1 {
+		t.Errorf("the key of the lock: %v", r)
+	}
+	page := must(http.Get("http://" + etcd + "/metrics"))(t)
+	defer page.Body.Close()
+	for lines := bufio.NewScanner(page.Body); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "grpc_server_started_total") && strings.Contains(line, `"v3lockpb.Lock"`) && !strings.HasSuffix(line, " 0") {
+			t.Errorf("etcd executed a lock: %s", line)
+		}
 	}
 }

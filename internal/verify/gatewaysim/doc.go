@@ -1,14 +1,18 @@
 // Package gatewaysim runs gateways of internal/gateway/core in one goroutine, from one seed, with a model of etcd and of the chain's
 // cached objects, on a network that loses, repeats, delays and reorders.
 //
-// etcd is atomic; its answers may be lost and its requests executed late. A shard of the chain is atomic as long as it keeps its
+// etcd is atomic; its answers may be lost and its requests executed late. What it executes on a member's own state, serializable reads
+// and transactions without writes and linearizable reads, may be older than its newest. Its authentication is switched on and off in
+// some worlds: then it refuses requests without a token and users' reads of the gateways' own keys, caches end, and writes pass by
+// them. One that passes is executed within a bound, or not at all. A shard of the chain is atomic as long as it keeps its
 // state, which internal/verify/sim shows of the real one; it may be away for a while (a reconfiguration), or lose everything.
 // Gateways crash between any two effects, pause, and are cut off from etcd or from the chain.
 //
 // Every answer is checked at once against etcd's history:
 //
 //   - exact: a reply with header R shows the newest write of its key up to R, with its revisions;
-//   - header: no header is below one that was revealed before the request began, in a reply or by a watch, nor above etcd's;
+//   - header: no header is below one that was revealed before the request began, in a reply or by a watch, nor above etcd's (a
+//     serializable read may be older);
 //   - twice: no transaction is applied twice;
 //   - watch: events arrive in order, without gaps and without repetition.
 //
