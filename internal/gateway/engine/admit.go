@@ -18,9 +18,9 @@ type Txns struct {
 	most atomic.Int64 // etcd allows at least so many, as far as is known
 }
 
-// NewTxns executes transactions over a connection.
+// NewTxns executes transactions over a connection. Their answers are received as [WithReceive] says.
 func NewTxns(conn grpc.ClientConnInterface) *Txns {
-	x := &Txns{kv: pb.NewKVClient(conn)}
+	x := &Txns{kv: pb.NewKVClient(receiving{conn})}
 	x.most.Store(maxTxnOps)
 	return x
 }

@@ -19,6 +19,9 @@ import (
 func (e *Engine) executeClients(ctx context.Context, r *core.Request) *core.Result {
 	c := r.Txn.Raw.(*request)
 	ctx = metadata.NewOutgoingContext(ctx, c.md)
+	if c.receive != nil {
+		ctx = WithReceive(ctx, c.receive)
+	}
 	if r.Part == core.Outcome {
 		return e.outcome(ctx, c.op.GetRequestTxn())
 	}

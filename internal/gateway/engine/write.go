@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
 
 var (
@@ -30,6 +31,7 @@ type request struct {
 	own      int           // the least --max-txn-ops with which etcd executes that
 	admitted bool          // etcd has checked it
 	md       metadata.MD   // the client's
+	receive  Receive       // its answer; nil: at once
 	state    atomic.Int32
 	results  chan *core.Result // of the call to etcd, the newest
 }
@@ -39,7 +41,7 @@ func newRequest(ctx context.Context, op, original *pb.RequestOp) *request {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return &request{
 		op: op, original: original, own: deepest([]*pb.RequestOp{original}), admitted: original.GetRequestTxn() == nil, md: md,
-		results: make(chan *core.Result, 1),
+		receive: receiveOf(ctx), results: make(chan *core.Result, 1),
 	}
 }
 
@@ -212,7 +214,10 @@ func (e *Engine) callClients(c core.EtcdCall) {
 	if e.ctx.Err() == nil && (looks && client.state.Load() != dropped || !looks && client.send()) {
 		ctx, cancel := context.WithTimeout(e.ctx, writeWithin)
 		defer cancel()
-		r = e.executeClients(ctx, &c.Request)
+		err := recovery.Do("a write", func() error { r = e.executeClients(ctx, &c.Request); return nil })
+		if err != nil {
+			r = &core.Result{Unknown: !looks, Err: err}
+		}
 		switch {
 		case looks:
 		case r.TooMany, r.Err == nil && !r.Held: // nothing was applied

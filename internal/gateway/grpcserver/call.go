@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
 
 // Call is one call. The [grpc.ServerStream] of handlers is a call too.
@@ -26,11 +28,13 @@ type Call struct {
 	unary   bool
 	whole   []byte // what was received before the handler began and needs no credit
 	passed  bool
-	room    room
 	counted bool      // among those that are limited by maxRunning
 	arrived time.Time // of a call that waited for a handler
 
 	// The connection's mu guards all below.
+	room        room
+	age         int    // see [conn.overdue]
+	overdue     bool   // the request has not arrived in time
 	started     bool   // before all was received: a handler has the call, or gets it
 	body        []byte // received, and not taken yet
 	received    bool   // nothing comes after it
@@ -162,11 +166,12 @@ func (s *Call) handle() {
 	if s.request.page {
 		s.servePage()
 	} else {
-		err = c.server.o.Handle(s.request.method, s)
+		method := s.request.method
+		err = recovery.Do(method, func() error { return c.server.o.Handle(method, s) })
 	}
-	s.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.close()
 	c.charge(-wholeBytes)
 	if !s.over {
 		s.finish(err)
@@ -197,6 +202,7 @@ func (s *Call) finish(err error) {
 func (s *Call) drop() {
 	if len(s.body) > 0 {
 		s.conn.credit(len(s.body))
+		s.conn.charge(-len(s.body))
 	}
 	s.body = nil
 }
@@ -300,6 +306,7 @@ func (s *Call) pump() {
 		c.work.Signal()
 	}
 	c.hold(len(s.pending) - before)
+	c.count()
 	if len(s.pending) == 0 {
 		s.pending = nil
 	}
@@ -400,8 +407,10 @@ func (s *Call) Context() context.Context { return s.ctx }
 // SendMsg sends a message. It waits while much waits for the client's window, until the handler has returned. The message
 // of a unary call leaves with its status.
 func (s *Call) SendMsg(m any) error {
-	if err := s.takeTurn(func() int { return size(m) }); err != nil {
-		return err
+	if s.unary && !s.request.page {
+		if err := s.takeTurn(func() int { return s.uncounted(m) }); err != nil {
+			return err
+		}
 	}
 	data, err := s.conn.server.o.Codec.Marshal(m)
 	if err != nil {
@@ -411,6 +420,8 @@ func (s *Call) SendMsg(m any) error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.charge(-s.room.answered)
+	s.room.answered = 0
 	if s.over || s.trailer {
 		return s.lost()
 	}
@@ -429,6 +440,13 @@ func (s *Call) SendMsg(m any) error {
 		return s.lost()
 	}
 	return nil
+}
+
+// uncounted returns the size of an answer that exists already, without what was counted when it was received.
+func (s *Call) uncounted(m any) int {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return max(size(m)-s.room.answered, 0)
 }
 
 // size returns the size of a message that exists already.
@@ -482,7 +500,7 @@ func (s *Call) RecvMsg(m any) error {
 	if err := s.reserve(n); err != nil {
 		return err
 	}
-	message, err := s.message(messageBytes(prefix[:]))
+	message, err := s.message(messageBytes(prefix[:]), n > smallBytes)
 	if err != nil {
 		return err
 	}
@@ -502,16 +520,16 @@ var errTorn = status.Error(codes.Internal, "a request ends before its length")
 // firstPart is how much memory the length of a message takes before the message arrives.
 const firstPart = 4 << 10
 
-// message receives as many bytes. They take memory as they arrive.
-func (s *Call) message(n int) ([]byte, error) {
-	if s.room.bytes > 0 {
+// message receives as many bytes. They take memory as they arrive. A large message has to arrive in time.
+func (s *Call) message(n int, large bool) ([]byte, error) {
+	if large {
 		defer s.expire(s.conn.server.o.ReceiveTimeout)()
 	}
 	var message []byte
 	for len(message) < n {
 		part := min(n-len(message), max(firstPart, len(message), len(s.whole)))
 		message = append(message, make([]byte, part)...)
-		if s.room.bytes > 0 {
+		if large || !s.unary { // a small request of a unary call is counted as a whole
 			s.charge(part)
 		}
 		if _, err := s.receive(message[len(message)-part:]); err != nil {
@@ -539,7 +557,7 @@ func (s *Call) receive(b []byte) (n int, err error) {
 		switch {
 		case s.over:
 			return n, s.lost()
-		case s.room.late != nil && *s.room.late:
+		case s.overdue, s.room.late != nil && *s.room.late:
 			return n, errLate
 		case len(s.body) > 0:
 			n += s.take(b[n:])
@@ -558,6 +576,7 @@ func (s *Call) take(b []byte) int {
 	if s.body = s.body[n:]; len(s.body) == 0 {
 		s.body = nil
 	}
+	s.conn.charge(-n)
 	s.took(n)
 	return n
 }
@@ -576,14 +595,28 @@ func (s *Call) decompress(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
 	}
+	return s.readAll(reader)
+}
+
+// readAll reads what a message becomes. It takes memory as it does.
+func (s *Call) readAll(reader io.Reader) (message []byte, err error) {
 	limit := s.conn.server.o.MaxMessageBytes
-	message, err = io.ReadAll(io.LimitReader(reader, int64(limit)+1))
-	switch {
-	case err != nil:
-		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
-	case len(message) > limit:
-		return nil, status.Errorf(codes.ResourceExhausted,
-			"grpc: received message after decompression larger than max %d", limit)
+	for room := 0; ; {
+		if room == 0 {
+			room = min(limit+1-len(message), max(firstPart, len(message)))
+			s.charge(room)
+			message = slices.Grow(message, room)
+		}
+		n, err := reader.Read(message[len(message) : len(message)+room])
+		message, room = message[:len(message)+n], room-n
+		switch {
+		case len(message) > limit:
+			return nil, status.Errorf(codes.ResourceExhausted,
+				"grpc: received message after decompression larger than max %d", limit)
+		case errors.Is(err, io.EOF):
+			return message, nil
+		case err != nil:
+			return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
+		}
 	}
-	return message, nil
 }

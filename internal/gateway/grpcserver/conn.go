@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"sync"
@@ -21,14 +22,21 @@ type conn struct {
 	net     net.Conn
 	framer  *http2.Framer // reads
 	in      headers       // the reader's
-	opened  opening       // the reader's: the call whose header is received
-	changes int           // the reader's: SETTINGS of the client
+	trusted bool          // it comes from within the process
+
+	// The reader's.
+	opened    opening // the call whose header is received
+	heading   bool    // a header has begun and not ended
+	beginning int     // bytes of it that are counted
+	changes   rate    // of SETTINGS
 
 	mu          sync.Mutex
-	out         []byte     // frames that wait for the writer
-	writing     int        // bytes that the writer has taken
-	work        *sync.Cond // there is something to write, or nothing will be
-	room        *sync.Cond // output has been written
+	out         []byte      // frames that wait for the writer
+	writing     int         // bytes that the writer has taken
+	counted     int         // of the output, those that the account knows of
+	sweep       *time.Timer // looks at requests that have not arrived
+	work        *sync.Cond  // there is something to write, or nothing will be
+	room        *sync.Cond  // output has been written
 	answers     answers
 	calls       map[uint32]*Call
 	large       *semaphore.Weighted // requests: see [largeOfConn]
@@ -142,9 +150,13 @@ func (c *conn) handshake() error {
 	c.framer = http2.NewFramer(nil, reader)
 	c.framer.SetReuseFrames()
 	c.framer.SetMaxReadFrameSize(firstFrame)
+	most := uint32(maxCalls)
+	if c.trusted {
+		most = math.MaxUint32
+	}
 	c.mu.Lock()
 	c.out = appendSettings(c.out,
-		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: maxCalls},
+		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: most},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: callWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeaderBytes})
 	c.out = appendWindow(c.out, 0, connWindow-firstWindow)
@@ -198,6 +210,7 @@ func (c *conn) pace() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frames++
+	c.count()
 	for len(c.out)+c.writing > maxOutputBytes && !c.closed {
 		c.room.Wait()
 	}
@@ -212,10 +225,7 @@ func (c *conn) frame(f http2.Frame) error {
 	case *http2.HeadersFrame:
 		return c.begin(f)
 	case *http2.ContinuationFrame:
-		if err := c.in.add(f.HeaderBlockFragment()); err != nil || !f.HeadersEnded() {
-			return err
-		}
-		return c.headers()
+		return c.fragment(f.HeaderBlockFragment(), f.HeadersEnded())
 	case *http2.DataFrame:
 		return c.data(f)
 	case *http2.WindowUpdateFrame:
@@ -247,6 +257,21 @@ type opening struct {
 	itself bool // it depends on itself
 }
 
+// rate counts events in a period.
+type rate struct {
+	events int
+	since  time.Time
+}
+
+// above counts an event, and reports whether there were more than a number in the period.
+func (r *rate) above(most int, period time.Duration, now time.Time) bool {
+	if now.Sub(r.since) >= period {
+		r.events, r.since = 0, now
+	}
+	r.events++
+	return r.events > most
+}
+
 // settings takes and acknowledges the client's settings.
 func (c *conn) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
@@ -255,7 +280,7 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 	if f.NumSettings() > maxInFrame { // each may cost as much as there are calls, and other clients' answers wait for mu
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
-	if c.changes++; c.changes > maxSettings {
+	if c.changes.above(maxSettings, settingsTime, time.Now()) {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
 	c.mu.Lock()
@@ -268,7 +293,7 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 		case http2.SettingHeaderTableSize:
 			c.answers.tableSize(s.Val)
 		case http2.SettingMaxFrameSize:
-			c.maxFrame = int(s.Val)
+			c.maxFrame = min(int(s.Val), maxSent)
 		case http2.SettingInitialWindowSize:
 			more := int(s.Val) - c.initial
 			c.initial = int(s.Val)
@@ -336,6 +361,7 @@ func (c *conn) write() {
 	for {
 		c.mu.Lock()
 		for len(c.out) == 0 && !c.closed && !c.ending {
+			c.out, spare = keep(c.out), keep(spare)
 			c.work.Wait()
 		}
 		c.mu.Unlock()
@@ -347,14 +373,14 @@ func (c *conn) write() {
 			break
 		}
 		c.out, c.writing = spare[:0], len(out)
+		c.count()
 		c.mu.Unlock()
 		_, err := c.net.Write(out)
-		if spare = out; cap(spare) > 2*maxOutputBytes {
-			spare = nil
-		}
+		spare = out
 		c.mu.Lock()
 		c.writing = 0
 		c.resume()
+		c.count()
 		c.room.Broadcast()
 		c.mu.Unlock()
 		if err != nil {
@@ -362,6 +388,21 @@ func (c *conn) write() {
 		}
 	}
 	c.close()
+}
+
+// keep returns a buffer to be used again; nil if an idle connection may not keep as much.
+func keep(buffer []byte) []byte {
+	if cap(buffer) > maxKept {
+		return nil
+	}
+	return buffer[:0]
+}
+
+// count counts the output that waits or is written. The caller holds mu.
+func (c *conn) count() {
+	n := len(c.out) + c.writing
+	c.charge(n - c.counted)
+	c.counted = n
 }
 
 // fail ends the connection because of what the reader met, and tells the client.
@@ -410,6 +451,9 @@ func (c *conn) close() {
 	}
 	c.closed = true
 	c.cancel()
+	if c.sweep != nil {
+		c.sweep.Stop()
+	}
 	for _, call := range c.calls {
 		call.abort()
 	}

@@ -37,14 +37,16 @@ type headers struct {
 	decoder *hpack.Decoder
 	fields  []hpack.HeaderField // of the block that is decoded now
 	bytes   int                 // of it
-	block   []byte              // encoded; nil: the decoder has the beginning
-	encoded int                 // bytes of the block
+	block   []byte              // encoded
 	// known are blocks that only name entries of the decoder's tables, since these changed last: they mean the same again.
 	known map[string]*request
 }
 
-// maxKnownBlocks is how many blocks are remembered.
-const maxKnownBlocks = 32
+// maxKnownBlocks is how many blocks are remembered, of up to maxKnownBytes decoded.
+const (
+	maxKnownBlocks = 32
+	maxKnownBytes  = 4 << 10
+)
 
 // tableBytes is the size of the decoder's table, HTTP/2's default.
 const tableBytes = 4096
@@ -59,54 +61,48 @@ func (h *headers) init() {
 	h.known = make(map[string]*request)
 }
 
-// add takes a part of a block. The decoder gets a long one in parts.
+// add takes a part of a block.
 func (h *headers) add(part []byte) error {
-	if h.encoded += len(part); h.encoded > maxBlockBytes {
+	if len(h.block)+len(part) > maxBlockBytes {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
-	if h.block = append(h.block, part...); h.encoded > firstFrame {
-		return h.decode()
-	}
-	return nil
-}
-
-// decode gives the decoder what has come of the block.
-func (h *headers) decode() error {
-	if len(h.block) == h.encoded { // the beginning
-		h.fields, h.bytes = h.fields[:0], 0
-	}
-	_, err := h.decoder.Write(h.block)
-	if h.block = h.block[:0]; err != nil {
-		return http2.ConnectionError(http2.ErrCodeCompression)
-	}
+	h.block = append(h.block, part...)
 	return nil
 }
 
 // end decodes the block. Every block has to be decoded, since it changes the table.
 func (h *headers) end() (*request, error) {
-	whole, block := len(h.block) == h.encoded, h.block
-	if r := h.known[string(block)]; r != nil && whole {
-		h.block, h.encoded = h.block[:0], 0
+	block := h.block
+	if h.block = block[:0]; cap(block) > maxKept {
+		h.block = nil
+	}
+	if r := h.known[string(block)]; r != nil {
 		return r, nil
 	}
-	err := h.decode()
-	h.encoded = 0
-	if err != nil {
-		return nil, err
+	h.fields, h.bytes = h.fields[:0], 0
+	_, err := h.decoder.Write(block)
+	if err == nil {
+		err = h.decoder.Close()
 	}
-	if err := h.decoder.Close(); err != nil {
+	if err != nil {
 		return nil, http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	r := h.parse()
-	again := whole && indexed(block)
+	again := indexed(block) && r.bytes <= maxKnownBytes
 	if !again || len(h.known) >= maxKnownBlocks {
 		clear(h.known)
 	}
 	if again {
 		h.known[string(block)] = r
 	}
+	if clear(h.fields); cap(h.fields) > maxKeptFields {
+		h.fields = nil
+	}
 	return r, nil
 }
+
+// maxKeptFields is how many fields the buffer of an idle connection has.
+const maxKeptFields = 128
 
 // indexed reports whether a block consists of indices of one byte.
 func indexed(block []byte) bool {

@@ -49,9 +49,23 @@ type account struct {
 	name  string
 	end   func() // ends the connection; nil: it is never ended
 	used  int
-	since time.Time // since when it holds more than fairBytes
+	since time.Time // since when it holds more than fairBytes, without having freed as much as it held then
+	freed int       // since then
+	held  int       // then
 	ended bool
 }
+
+// Account counts what a request takes of a memory, beside those of connections.
+type Account struct{ a *account }
+
+// Join makes an account. end is called, on a goroutine of its own, if the request has to end for want of memory.
+func (m *Memory) Join(name string, end func()) *Account { return &Account{m.join(name, end)} }
+
+// Add counts n bytes more, or fewer.
+func (a *Account) Add(n int) { a.a.add(n) }
+
+// Leave gives up all that is counted.
+func (a *Account) Leave() { a.a.leave() }
 
 func (m *Memory) join(name string, end func()) *account { return &account{of: m, name: name, end: end} }
 
@@ -79,8 +93,9 @@ func (m *Memory) count(a *account, n int) {
 	} else {
 		m.by[a] = true
 	}
-	if before <= fairBytes && a.used > fairBytes {
-		a.since = time.Now()
+	a.freed += max(-n, 0)
+	if before <= fairBytes && a.used > fairBytes || n < 0 && a.freed >= a.held {
+		a.since, a.freed, a.held = time.Now(), 0, a.used
 	}
 	if n < 0 && m.used <= m.bound/2 && m.used-n > m.bound/2 {
 		close(m.freed)

@@ -29,7 +29,7 @@ func answerBig(memory int, made *atomic.Int64) func(*Options) {
 				return err
 			}
 			answer := new(wrapperspb.BytesValue)
-			err := s.(*Call).Receive(func() error {
+			err := s.(*Call).Receive(s.Context(), answer, func() error {
 				made.Add(1)
 				answer.Value = make([]byte, bigBytes)
 				return nil

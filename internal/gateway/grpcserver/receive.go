@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"strconv"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -9,7 +10,24 @@ import (
 // begin takes the first frame of a call.
 func (c *conn) begin(f *http2.HeadersFrame) error {
 	c.opened = opening{f.StreamID, f.StreamEnded(), f.HasPriority() && f.Priority.StreamDep == f.StreamID}
-	if err := c.in.add(f.HeaderBlockFragment()); err != nil || !f.HeadersEnded() {
+	return c.fragment(f.HeaderBlockFragment(), f.HeadersEnded())
+}
+
+// fragment takes a part of a header. One that has not ended counts, and has to end in time.
+func (c *conn) fragment(part []byte, ended bool) (err error) {
+	err = c.in.add(part)
+	switch {
+	case err != nil:
+	case !ended && !c.heading:
+		c.heading, err = true, c.net.SetReadDeadline(time.Now().Add(c.server.o.ReceiveTimeout))
+	case ended && c.heading:
+		c.heading, err = false, c.net.SetReadDeadline(time.Time{})
+	}
+	if err != nil || !ended {
+		c.mu.Lock()
+		c.charge(len(c.in.block) - c.beginning)
+		c.mu.Unlock()
+		c.beginning = len(c.in.block)
 		return err
 	}
 	return c.headers()
@@ -18,6 +36,12 @@ func (c *conn) begin(f *http2.HeadersFrame) error {
 // headers begins a call whose header is complete.
 func (c *conn) headers() error {
 	r, err := c.in.end()
+	if c.beginning > 0 {
+		c.mu.Lock()
+		c.charge(-c.beginning)
+		c.mu.Unlock()
+		c.beginning = 0
+	}
 	if err != nil {
 		return err
 	}
@@ -36,7 +60,7 @@ func (c *conn) headers() error {
 		c.mu.Unlock()
 		return nil
 	}
-	full := max(c.active, len(c.calls)) >= maxCalls || c.headerBytes > maxHeadersBytes
+	full := !c.trusted && (max(c.active, len(c.calls)) >= maxCalls || c.headerBytes > maxHeadersBytes)
 	if c.draining || c.closed || full {
 		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
 		c.cut(id, end)
@@ -64,6 +88,9 @@ func (c *conn) headers() error {
 	c.active++
 	c.headerBytes += r.bytes
 	c.charge(r.bytes)
+	if unary && !end {
+		c.expect()
+	}
 	c.mu.Unlock()
 	if end && !page {
 		return c.received(call, nil)
@@ -201,6 +228,7 @@ func (c *conn) data(f *http2.DataFrame) error {
 		return c.received(call, data)
 	}
 	call.body = append(call.body, data...)
+	c.charge(len(data))
 	// A large request is taken in parts. So is every request while the connection's window is nearly used up: it would
 	// hold the beginnings of many, and room for the end of none.
 	large := len(call.body) >= smallBytes || len(call.body) >= prefixBytes && messageBytes(call.body) > smallBytes
@@ -225,6 +253,7 @@ func (c *conn) received(call *Call, data []byte) error {
 		return nil
 	}
 	if len(call.body) > 0 {
+		c.charge(-len(call.body))
 		call.took(len(call.body))
 		data, call.body = append(call.body, data...), nil
 	}

@@ -14,11 +14,14 @@ import (
 // takes the memory of its server as its requests arrive: see [Memory].
 const largeOfConn = 16
 
-// room is what a call holds of the memory for large requests.
+// room is what a call holds of the memory for requests, and for an answer that was received. The connection's mu guards it:
+// a stream may receive a request on another goroutine than its handler's, after the handler has ended.
 type room struct {
-	bytes   int64
-	charged int   // as it arrives
-	late    *bool // whether the request did not arrive in time; the connection's mu guards it
+	bytes    int64
+	charged  int   // as the request arrives
+	answered int   // of an answer that was received from elsewhere and is not encoded yet
+	late     *bool // whether the request did not arrive in time
+	closed   bool  // the handler has ended: nothing is taken any more
 }
 
 // reserve waits for room for a request of n bytes.
@@ -32,16 +35,34 @@ func (s *Call) reserve(n int) error {
 	if err := s.conn.large.Acquire(ctx, int64(n)); err != nil {
 		return s.noRoom()
 	}
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if s.room.closed {
+		s.conn.large.Release(int64(n))
+		return s.lost()
+	}
 	s.room.bytes = int64(n)
 	return nil
 }
 
 // charge counts bytes of a request that arrive.
 func (s *Call) charge(n int) {
-	s.room.charged += n
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.conn.charge(n)
+	if !s.room.closed {
+		s.room.charged += n
+		s.conn.charge(n)
+	}
+}
+
+// holds counts an answer that was received, until it is encoded. A call whose handler has ended sends none.
+func (s *Call) holds(answer int) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if !s.room.closed {
+		s.conn.charge(answer - s.room.answered)
+		s.room.answered = answer
+	}
 }
 
 // noRoom is the error of a request for which there is no room in time.
@@ -55,14 +76,23 @@ func (s *Call) noRoom() error {
 
 // release gives back the room of the call's last request.
 func (s *Call) release() {
-	if s.room.charged == 0 && s.room.bytes == 0 {
-		return
-	}
-	s.conn.large.Release(s.room.bytes)
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
+	s.leave()
+}
+
+// leave does the work of release. The caller holds mu.
+func (s *Call) leave() {
+	s.conn.large.Release(s.room.bytes)
 	s.conn.charge(-s.room.charged)
 	s.room.bytes, s.room.charged, s.room.late = 0, 0, nil
+}
+
+// close gives back all room, for good. The caller holds mu.
+func (s *Call) close() {
+	s.leave()
+	s.conn.charge(-s.room.answered)
+	s.room.answered, s.room.closed = 0, true
 }
 
 // expire ends the wait for a request that has not arrived by then. The result stops the timer.
@@ -80,17 +110,17 @@ func (s *Call) expire(after time.Duration) (stop func() bool) {
 }
 
 // errLate is the error of a request that did not arrive in time.
-var errLate = status.Error(codes.ResourceExhausted, "a large request did not arrive in time")
+var errLate = status.Error(codes.ResourceExhausted, "the request did not arrive in time")
 
-// takeTurn waits until the answer of a unary call may take memory. So what waits for a client that does not read stays
-// where it comes from. taken is how much memory the answer takes there.
+// takeTurn waits until an answer may take memory. So what waits for a client that does not read stays where it comes from.
+// taken is how much memory the answer takes there.
 func (s *Call) takeTurn(taken func() int) error {
 	c := s.conn
 	c.mu.Lock()
-	unary, has, over := s.unary && !s.request.page, s.turn, s.over
+	has, over := s.turn, s.over
 	c.mu.Unlock()
 	switch {
-	case !unary || has:
+	case has:
 		return nil
 	case over:
 		return s.lost()
@@ -139,13 +169,23 @@ func (s *Call) yield() {
 
 // Receive has a handler receive its answer from elsewhere, where it has begun to arrive: when it is the call's turn on its
 // connection, and among the answers of unknown size that the server receives at a time.
-func (s *Call) Receive(answer func() error) error {
+func (s *Call) Receive(ctx context.Context, answer any, receive func() error) error {
 	if err := s.takeTurn(func() int { return waitingBytes }); err != nil {
 		return err
 	}
-	if err := s.conn.server.answers.Acquire(s.ctx, 1); err != nil {
-		return s.lost()
+	return s.ReceiveNow(ctx, answer, receive)
+}
+
+// ReceiveNow is [Call.Receive] for an answer for which others than this call's client wait: it does not wait until the
+// client reads. It may be called when the handler has ended.
+func (s *Call) ReceiveNow(ctx context.Context, answer any, receive func() error) error {
+	if err := s.conn.server.answers.Acquire(ctx, 1); err != nil {
+		return status.FromContextError(ctx.Err()).Err()
 	}
 	defer s.conn.server.answers.Release(1)
-	return answer()
+	err := receive()
+	if err == nil {
+		s.holds(size(answer))
+	}
+	return err
 }

@@ -33,7 +33,8 @@ type Options struct {
 	// MaxMessageBytes is the largest request. It is also the unit of what requests that have not arrived as a whole may
 	// take: see [largeOfConn].
 	MaxMessageBytes int
-	// ReceiveTimeout is how long a large request waits for room, and then how long it may take to arrive. 0: 30 s.
+	// ReceiveTimeout is how long a large request waits for room, and then how long it may take to arrive. It also bounds how
+	// long a header takes, and the request of a unary call: see [conn.overdue]. 0: 30 s.
 	ReceiveTimeout time.Duration
 	// A connection without a frame for PingEvery gets a ping. It ends if none comes for PingTimeout after that.
 	PingEvery, PingTimeout time.Duration
@@ -51,9 +52,10 @@ const (
 	maxHeaderBytes  = 256 << 10
 	maxBlockBytes   = 1 << 20
 	maxHeadersBytes = 16 << 20
-	// maxSettings limits the SETTINGS frames of a connection. Each may change the windows of all its calls. The client of
-	// gRPC for Go sends fewer than 20 as it adapts its window to the network.
-	maxSettings = 100
+	// maxSettings limits the SETTINGS frames of a connection in settingsTime. Each may change the windows of all its calls.
+	// The client of gRPC for Go sends fewer than 20 as it adapts its window to the network.
+	maxSettings  = 100
+	settingsTime = time.Minute
 	// maxInFrame limits the settings in one frame. HTTP/2 defines seven.
 	maxInFrame = 32
 	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
@@ -61,6 +63,10 @@ const (
 	callWindow = 256 << 10
 	// smallBytes is the largest request that needs no room (see [room]). The handler of a longer one takes it in parts.
 	smallBytes = 16 << 10
+	// maxSent limits the frames that are sent, whatever the client takes.
+	maxSent = 64 << 10
+	// maxKept limits each of the two buffers that a connection keeps while it has nothing to write.
+	maxKept = 64 << 10
 	// sendBuffer is how many bytes of a stream's messages may wait for the client's window before SendMsg waits.
 	sendBuffer = 64 << 10
 	// maxRunning unary calls are answered by handlers at a time. The others wait for their turn.
@@ -139,12 +145,13 @@ type Connection struct{ *conn }
 // ServeConn serves one connection, on goroutines of its own; nil: the server ends, and the connection is closed.
 func (s *Server) ServeConn(n net.Conn) *Connection { return s.serve(n, false) }
 
-// serve serves one connection. One that is trusted is not ended for want of memory. It has a memory of its own, so that no
-// other connection ends for what it holds.
+// serve serves one connection. One that is trusted is not ended for want of memory, and has as many calls as it wants: it
+// carries those of many clients, which are limited where they arrive. It has a memory of its own, so that no other
+// connection ends for what it holds.
 func (s *Server) serve(n net.Conn, trusted bool) *Connection {
 	c := newConn(s, n)
 	if trusted {
-		c.account = NewMemory(0).join(c.account.name, nil)
+		c.trusted, c.account = true, NewMemory(0).join(c.account.name, nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

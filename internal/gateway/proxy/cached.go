@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -103,7 +104,11 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 	if split != nil {
 		op = split
 	}
-	answer, header, ok, err := f.cache.Write(ctx, op, original)
+	write := ctx
+	if call, ok := down.(*grpcserver.Call); ok && returnsValues(original) { // others wait until the write's bits are cleared
+		write = engine.WithReceive(ctx, call.ReceiveNow)
+	}
+	answer, header, ok, err := f.cache.Write(write, op, original)
 	if !ok || err != nil {
 		return ok, err
 	}
@@ -111,6 +116,13 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 		answer = join(answer)
 	}
 	return true, sendWhole(answer, header, down)
+}
+
+// returnsValues reports whether the answer to an operation may have values of keys.
+func returnsValues(op *pb.RequestOp) bool {
+	t := op.GetRequestTxn()
+	return op.GetRequestRange() != nil || op.GetRequestPut().GetPrevKv() || op.GetRequestDeleteRange().GetPrevKv() ||
+		slices.ContainsFunc(t.GetSuccess(), returnsValues) || slices.ContainsFunc(t.GetFailure(), returnsValues)
 }
 
 // reveal waits until the chain has the revision that an answer shows.

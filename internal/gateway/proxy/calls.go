@@ -35,7 +35,7 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 	}
 	return grpcserver.New(grpcserver.Options{
 		Codec: f.codec, Unary: isUnary, Waits: waits, Begin: f.begin, PingEvery: serve.PingEvery,
-		PingTimeout: serve.PingTimeout, Memory: serve.RequestMemory(),
+		PingTimeout: serve.PingTimeout, Memory: s.memory,
 		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if answer := own[method]; answer != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
 
 // duplex are the RPCs of etcd with more than one request. All others that are known have one.
@@ -129,6 +130,7 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 		return err
 	}
 	defer in.free()
+	ctx = inTurn(ctx, down)
 	if f.cache != nil {
 		handled, err := f.cached(ctx, method, &in, down)
 		switch {
@@ -156,29 +158,19 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 	return f.answer(ctx, method, &out, down)
 }
 
-// once describes a call with one request and one answer.
-var once = new(grpc.StreamDesc)
+// inTurn returns a context for a call of etcd in place of a client's. Its answer is received when it is the client's turn.
+func inTurn(ctx context.Context, down grpc.ServerStream) context.Context {
+	if call, ok := down.(*grpcserver.Call); ok {
+		return engine.WithReceive(ctx, call.Receive)
+	}
+	return ctx
+}
 
-// invoke has etcd execute a call. It receives the answer when the client's connection has a place for it: until then etcd
-// sends no more than fits in the window of the call.
+// invoke has etcd execute a call.
 func (f *forwarder) invoke(ctx context.Context, method string, in, out *frame, down grpc.ServerStream) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	up, err := f.conn.NewStream(ctx, once, method, grpc.ForceCodecV2(f.codec))
-	if err != nil {
-		return err
-	}
-	if err := up.SendMsg(in); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the status comes with the answer
-		return err
-	}
-	header, herr := up.Header()
-	receive := func() error { return up.RecvMsg(out) }
-	if call, ok := down.(*grpcserver.Call); ok && herr == nil {
-		err = call.Receive(receive)
-	} else {
-		err = receive()
-	}
-	down.SetTrailer(up.Trailer())
+	var header, trailer metadata.MD
+	err := engine.Invoke(ctx, f.conn, method, in, out, grpc.ForceCodecV2(f.codec), grpc.Header(&header), grpc.Trailer(&trailer))
+	down.SetTrailer(trailer)
 	if err != nil {
 		return err
 	}
@@ -230,6 +222,18 @@ func (f *forwarder) request(up grpc.ClientStream, down grpc.ServerStream) error 
 	return err
 }
 
+// requests passes on the client's messages until it sends no more.
+func (f *forwarder) requests(up grpc.ClientStream, down grpc.ServerStream) error {
+	for {
+		switch err := f.request(up, down); {
+		case errors.Is(err, io.EOF):
+			return up.CloseSend()
+		case err != nil:
+			return err
+		}
+	}
+}
+
 // both passes on messages in both directions.
 func (f *forwarder) both(ctx context.Context, method string, down grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -239,18 +243,8 @@ func (f *forwarder) both(ctx context.Context, method string, down grpc.ServerStr
 		return err
 	}
 	go func() {
-		for {
-			err := f.request(up, down)
-			if err == nil {
-				continue
-			}
-			if errors.Is(err, io.EOF) {
-				err = up.CloseSend()
-			}
-			if err != nil {
-				cancel()
-			}
-			return
+		if recovery.Do(method, func() error { return f.requests(up, down) }) != nil {
+			cancel()
 		}
 	}()
 	return f.answers(ctx, method, up, down)

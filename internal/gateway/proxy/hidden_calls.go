@@ -130,7 +130,7 @@ func (f *forwarder) rangeStream(ctx context.Context, down grpc.ServerStream) err
 	var r pb.RangeRequest
 	if f.codec.Unmarshal(in.data, &r) == nil && txn.IsDefaultOrdering(r.SortTarget, r.SortOrder) && !txn.HasRevisionFilters(&r) {
 		if t := splitRange(&r); t != nil {
-			whole, err := f.rangeAround(ctx, &r, t)
+			whole, err := f.rangeAround(inTurn(ctx, down), &r, t)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
 
 // inside makes calls of etcd's API at this gateway, within the process. They take the path of clients' calls.
@@ -53,7 +55,7 @@ func (c *inside) open(ctx context.Context, method string) (*insideClient, error)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	go func() {
-		call.err = statusOf(c.handle(method, &insideServer{call, ctx}))
+		call.err = statusOf(recovery.Do(method, func() error { return c.handle(method, &insideServer{call, ctx}) }))
 		close(call.ended)
 		stop()
 	}()

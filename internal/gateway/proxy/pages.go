@@ -45,7 +45,7 @@ func (s *Server) api(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	mux := s.pages(true)
-	json = serve.LimitBodies(json, s.options.MaxRequestBytes)
+	json = serve.LimitBodies(json, s.options.MaxRequestBytes, s.memory)
 	mux.Handle("/v3/", json)
 	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)

@@ -76,6 +76,7 @@ type Server struct {
 	options  Options
 	etcd     *tls.Config // towards etcd; nil: as the endpoints' URLs say
 	conn     *upstream
+	memory   *grpcserver.Memory // of clients' requests and answers
 	calls    *grpcserver.Server
 	clients  *serve.Server
 	plain    *serve.Server // of the pages alone
@@ -110,7 +111,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.MaxRequestBytes = serve.DefaultMaxRequestBytes
 	}
 	s := &Server{
-		options: o, etcd: etcd, conn: conn,
+		options: o, etcd: etcd, conn: conn, memory: serve.RequestMemory(),
 		asking: semaphore.NewWeighted(pagesAtOnce), checking: semaphore.NewWeighted(pagesAtOnce),
 	}
 	answers, err := s.checkVersion(ctx)

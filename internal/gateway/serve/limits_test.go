@@ -13,20 +13,20 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
 // serveBodies serves a handler that reads the body behind a limit, and reports what the reading ended with.
 func serveBodies(t *testing.T, set func(*bodyLimit)) (address string, ended <-chan error) {
 	t.Helper()
-	result := make(chan error, 10)
+	result := make(chan error, 1000)
 	l := newBodyLimit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		result <- err
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
-	}), smallBody)
+	}), smallBody, grpcserver.NewMemory(0))
 	set(l)
 	s := httptest.NewUnstartedServer(l)
 	s.Config = newHTTPServer(l)
@@ -89,17 +89,69 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestNoRoomForBodies: large requests wait for room, and small ones do not.
-func TestNoRoomForBodies(t *testing.T) {
+// TestAnnouncedBodies: bodies take memory as they arrive, however large they are announced. When it is used up, those that
+// have taken most end.
+func TestAnnouncedBodies(t *testing.T) {
+	const memory = 1 << 20
+	address, ended := serveBodies(t, func(l *bodyLimit) { l.memory = grpcserver.NewMemory(memory) })
+	for range 2 * memory / smallBody { // of which nothing arrives
+		announce(t, address, 2*smallBody)
+	}
 	large := strings.Repeat(" ", 2*smallBody)
-	address, _ := serveBodies(t, func(l *bodyLimit) {
-		l.timeout, l.room = time.Millisecond, semaphore.NewWeighted(int64(len(large)-1))
-	})
-	if got := post(t, address, strings.NewReader(large)); got != http.StatusServiceUnavailable {
+	if got := post(t, address, strings.NewReader(large)); got != http.StatusOK || <-ended != nil {
 		t.Errorf("a large request: status %d", got)
+	}
+	const part = 64 << 10
+	for range 2 * memory / (decoding * part) {
+		n := announce(t, address, 2*part)
+		if _, err := n.Write(make([]byte, part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-ended; !errors.Is(err, errCut) {
+		t.Errorf("a request that takes too much: %v", err)
 	}
 	if got := post(t, address, strings.NewReader("{}")); got != http.StatusOK {
 		t.Errorf("a small request: status %d", got)
+	}
+}
+
+// smallBody is a length that needs no room.
+const smallBody = 16 << 10
+
+// TestUnreadBodies: connections with bodies that do not arrive, and that no page reads, make place for others.
+func TestUnreadBodies(t *testing.T) {
+	const most = 4
+	s := start(t, TowardsClients{}, most)
+	for range most {
+		announce(t, s.address, 100)
+	}
+	for {
+		switch body, err := get(dial(t, s.address), "/"); {
+		case err == nil && body == "here":
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			t.Fatal(err)
+		}
+	}
+}
+
+// deadlines is a connection that notes its deadlines.
+type deadlines struct {
+	net.Conn
+	write time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+func (d *deadlines) Write(b []byte) (int, error)        { return len(b), nil }
+
+// TestAnswerThatNobodyReads: a client of HTTP/1 has to read in time.
+func TestAnswerThatNobodyReads(t *testing.T) {
+	for _, web := range []bool{false, true} {
+		n := new(deadlines)
+		if _, err := (&prefixed{Conn: n, web: web}).Write([]byte("x")); err != nil || n.write.IsZero() == web {
+			t.Errorf("HTTP/1 %v: deadline %v, %v", web, n.write, err)
+		}
 	}
 }
 
@@ -115,7 +167,7 @@ func TestAnswerAfterBody(t *testing.T) {
 			t.Error("the answer was cut off")
 		case <-time.After(2 * timeout):
 		}
-	}), smallBody)
+	}), smallBody, grpcserver.NewMemory(0))
 	l.timeout = timeout
 	s := httptest.NewServer(l)
 	defer s.Close()

@@ -108,7 +108,7 @@ func (s *Server) serve(c *connection, secure *tls.Config, web *queue) {
 		farewell(c, n)
 		return
 	}
-	n = &prefixed{Conn: n, prefix: prefix, below: c}
+	n = &prefixed{Conn: n, prefix: prefix, below: c, web: !calls}
 	if !calls {
 		web.push(n)
 		return
@@ -176,6 +176,7 @@ type prefixed struct {
 	net.Conn
 	prefix []byte
 	below  *connection
+	web    bool        // it speaks HTTP/1
 	busy   atomic.Bool // a request of HTTP/1 is under way
 }
 
@@ -189,6 +190,16 @@ func (p *prefixed) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	return p.Conn.Read(b)
+}
+
+// Write writes. Over HTTP/1 the client has to take it in time.
+func (p *prefixed) Write(b []byte) (int, error) {
+	if p.web {
+		if err := p.SetWriteDeadline(time.Now().Add(bodyTimeout)); err != nil {
+			return 0, err
+		}
+	}
+	return p.Conn.Write(b)
 }
 
 // noteState notes whether a connection of HTTP/1 has a request under way.
