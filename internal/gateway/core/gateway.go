@@ -357,6 +357,9 @@ func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
 	g.acknowledge(l)
 }
 
+// ackOf is how a revision is written that a session has acknowledged: values are compared by bytes.
+func ackOf(rev int64) string { return fmt.Sprintf("%020d", rev) }
+
 // acknowledge finds up to which revision of the directory all own writes follow it: those that began under an older generation have
 // ended. It tells etcd if another session may wait for that: the own placements look at it here.
 func (g *Gateway) acknowledge(l *life) {
@@ -377,7 +380,7 @@ func (g *Gateway) acknowledge(l *life) {
 	}
 	l.acking = true
 	target = l.follows
-	key, value := g.names.ack+l.lease, fmt.Sprintf("%020d", target)
+	key, value := g.names.ack+l.lease, ackOf(target)
 	g.surely(l, Request{
 		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},
 		Put: []Put{{key, value, true}},

@@ -95,6 +95,7 @@ func (e *Engine) keep(l *lease) {
 			continue
 		}
 		l.id.Store(answer.ID)
+		go e.watchSession(l, answer.Header.Revision+1)
 		e.proven(l, sent, answer.TTL)
 		close(l.ready)
 	}
@@ -138,9 +139,9 @@ func (e *Engine) extend(l *lease) (ttl, sent int64, err error) {
 	return answer.TTL, sent, nil
 }
 
-// proven extends the session if etcd still answers everybody, and with the history that it had. Else it ends the cache.
+// proven extends the session if etcd still answers everybody, with the history that it had, and has the session's keys.
 func (e *Engine) proven(l *lease, sent, ttl int64) {
-	if e.check(l) {
+	if e.check(l) && e.proveKeys(l) {
 		e.extended(l, sent, ttl)
 	}
 }

@@ -157,18 +157,22 @@ var ErrOtherChain = errors.New("gateways of another chain, or another release, u
 // is reached; until then the gateway serves as one without a session.
 var ErrNoChain = errors.New("the chain cannot be reached, and no gateway has used this etcd before")
 
+// errNoName says that gateways are there, and the name of their chain is not. Each writes it again before its session counts
+// as extended.
+var errNoName = fmt.Errorf("somebody deleted %s in etcd; running gateways write it again", chainKey)
+
 // identify checks that all gateways of an etcd have the same chain. Without a name it takes the one that another gateway
 // has written.
 func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd identity, err error) {
 	ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
-	key, value := []byte(OwnPrefix+"chain"), chainValue(chain)
+	key, value := []byte(chainKey), chainValue(chain)
 	get, getEra := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(eraKey)})
 	t := &pb.TxnRequest{Success: []*pb.RequestOp{getEra, get}}
 	answer, err := ask(ctx, conn, t)
 	if err == nil && len(answer.Responses[1].GetResponseRange().GetKvs()) == 0 && chain != "" {
 		// Only now it writes, since an etcd without space refuses that.
 		put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
-		t.Compare = []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})}
+		t.Compare = []*pb.Compare{compare(&core.Cond{Key: chainKey, Kind: core.CreateIs}), noSession()}
 		t.Success, t.Failure = append([]*pb.RequestOp{put}, t.Success...), t.Success
 		answer, err = ask(ctx, conn, t)
 	}
@@ -189,6 +193,8 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 	switch {
 	case chain == "" && etcd.chain == "":
 		return etcd, ErrNoChain
+	case etcd.chain == "":
+		return etcd, errNoName
 	case chain == "" && strings.HasPrefix(etcd.chain, chainValue("")):
 		return etcd, nil
 	}
@@ -214,7 +220,7 @@ func (i *identity) sameChain(value string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: its key %s is %q, this gateway's is %q. End those gateways and delete the keys below %s, "+
-		"or use the same chain", ErrOtherChain, OwnPrefix+"chain", i.chain, value, OwnPrefix)
+		"or use the same chain", ErrOtherChain, chainKey, i.chain, value, OwnPrefix)
 }
 
 // NameChain checks the name of a chain that became known only after the start. The gateway must not use the chain if it

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// The gateways' own keys are hidden from clients of gateways. Who uses etcd directly can delete them.
+
+// chainKey has the name of the chain of all gateways.
+const chainKey = OwnPrefix + "chain"
+
+// proveKeys checks that etcd has the keys of a session, and the name of the chain.
+func (e *Engine) proveKeys(l *lease) bool {
+	var proof core.Proof
+	e.do(func(g *core.Gateway) { proof = g.Prove(l.name) })
+	ctx, cancel := context.WithTimeout(l.ctx, ownWithin)
+	defer cancel()
+	r, err := e.ownKeys(ctx, append(proof.Keys, chainKey))
+	if err != nil {
+		e.o.Log.Debug("the session's keys are not read", "error", err)
+		return false
+	}
+	yes := false
+	e.do(func(g *core.Gateway) { yes = g.Proved(proof, r) })
+	if !yes && l.ctx.Err() == nil {
+		e.o.Log.Error("somebody deleted keys of the gateway's session in etcd; it begins another", "session", l.name)
+	}
+	return yes && e.proveChain(ctx, r)
+}
+
+// ownKeys reads keys of the gateways, with their values as they are.
+func (e *Engine) ownKeys(ctx context.Context, keys []string) (*core.Result, error) {
+	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, &pb.TxnRequest{Success: reads(&core.Request{Get: keys})})
+	if err != nil {
+		return nil, err
+	}
+	e.Saw(answer.Header)
+	r := &core.Result{Rev: answer.Header.Revision, KVs: make(map[string]core.KV)}
+	for _, op := range answer.Responses {
+		for _, kv := range op.GetResponseRange().GetKvs() {
+			r.KVs[string(kv.Key)] = core.KV{Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision}
+		}
+	}
+	return r, nil
+}
+
+// proveChain checks the name of the chain. If somebody has deleted it, it is written again.
+func (e *Engine) proveChain(ctx context.Context, r *core.Result) bool {
+	kv, is := r.KVs[chainKey]
+	switch {
+	case is && kv.Value == e.chain:
+		return true
+	case is:
+		select {
+		case e.failed <- fmt.Errorf("%w: its key %s is %q, this gateway's is %q", ErrOtherChain, chainKey, kv.Value, e.chain):
+		default: // one error ends the gateway
+		}
+		return false
+	}
+	again := &core.Request{If: []core.Cond{{Key: chainKey, Kind: core.CreateIs}}, Put: []core.Put{{Key: chainKey, Value: e.chain}}}
+	if err := e.execute(ctx, again, nil).Err; err != nil {
+		e.o.Log.Debug("the name of the chain is not written again", "error", err)
+	} else {
+		e.o.Log.Error("somebody deleted a key of the gateways in etcd; it is written again", "key", chainKey)
+	}
+	return false // another gateway may have been faster
+}
+
+// watchSession ends a session as soon as somebody deletes its key.
+func (e *Engine) watchSession(l *lease, from int64) {
+	key := OwnPrefix + core.SessionPrefix + l.name
+	_ = e.follow(l.ctx, key, "", from, func(events []*mvccpb.Event) { // it ends with the session, or when etcd compacted
+		if events[len(events)-1].Type == mvccpb.Event_DELETE {
+			e.proveKeys(l)
+		}
+	})
+}
+
+// noSession is a condition that holds while no gateway has a session.
+func noSession() *pb.Compare {
+	prefix := OwnPrefix + core.SessionPrefix
+	return compare(&core.Cond{Key: prefix, End: string(behind(prefix)), Kind: core.CreateIs})
+}

@@ -1,0 +1,61 @@
+package proxy
+
+import (
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/engine"
+)
+
+// own reads the gateways' own keys with a prefix, straight from etcd.
+func ownAt(t *testing.T, direct *clientv3.Client, prefix string) *clientv3.GetResponse {
+	t.Helper()
+	return must(direct.Get(t.Context(), engine.OwnPrefix+prefix, clientv3.WithPrefix()))(t)
+}
+
+// TestOwnKeysAreDeleted: somebody deletes keys of the gateways straight at etcd. A session whose key or bit is gone ends, and
+// another begins. The name of the chain is written again, and reads are hits again.
+func TestOwnKeysAreDeleted(t *testing.T) {
+	etcd := startEtcd(t)
+	g := startCached(t, etcd, startChain(t, 3, 4), Cache{})
+	direct := open(t, etcd)
+	must(g.client.Put(t.Context(), "k", "1"))(t)
+	g.hot(t, "k")
+	for _, prefix := range []string{core.SessionPrefix, "bit/"} {
+		session := ownAt(t, direct, core.SessionPrefix).Kvs[0]
+		if n := must(direct.Delete(t.Context(), engine.OwnPrefix+prefix, clientv3.WithPrefix()))(t).Deleted; n != 1 {
+			t.Fatalf("%s: %d keys", prefix, n)
+		}
+		for {
+			now := ownAt(t, direct, core.SessionPrefix).Kvs
+			if len(now) == 1 && string(now[0].Key) != string(session.Key) && len(ownAt(t, direct, "bit/").Kvs) == 1 {
+				break
+			}
+		}
+		g.hot(t, "k")
+	}
+	was := ownAt(t, direct, "chain").Kvs[0]
+	must(direct.Delete(t.Context(), string(was.Key)))(t)
+	for ownAt(t, direct, "chain").Count == 0 {
+	}
+	if now := ownAt(t, direct, "chain").Kvs[0]; string(now.Value) != string(was.Value) {
+		t.Errorf("the chain's name is %q, and was %q", now.Value, was.Value)
+	}
+	g.hot(t, "k")
+}
+
+// TestNamelessChain: while a gateway has a session, another one does not name the chain, although nobody has.
+func TestNamelessChain(t *testing.T) {
+	etcd := startEtcd(t)
+	direct := open(t, etcd)
+	must(direct.Put(t.Context(), engine.OwnPrefix+core.SessionPrefix+"other.1", ""))(t)
+	g := startCached(t, etcd, startChain(t, 3, 4), Cache{})
+	must(g.client.Put(t.Context(), "k", "1"))(t)
+	if n := ownAt(t, direct, "chain").Count; n != 0 {
+		t.Error("the chain has a name")
+	}
+	must(direct.Delete(t.Context(), engine.OwnPrefix+core.SessionPrefix+"other.1"))(t)
+	g.hot(t, "k")
+}
