@@ -16,6 +16,7 @@ type Cond struct {
 	Rev    int64  // ModIs, CreateIs
 	Value  string // ValueBelow
 	Negate bool
+	Raw    any // what the caller compares in place of the fields above
 }
 
 // CondKind names the field that a [Cond] compares.

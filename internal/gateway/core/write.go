@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"maps"
 	"slices"
 )
@@ -16,6 +17,7 @@ type write struct {
 	bits  map[string]bool  // keys of which the own bit is set
 	asked int              // INTENTs without an answer
 	rid   bool             // INTENTs are not waited for any more
+	turns int              // how often it was refused
 	apart bool             // etcd does not take the transaction as a whole: the outcome is found out first
 }
 
@@ -62,8 +64,12 @@ func (g *Gateway) begin(w *write) {
 	w.life, w.gens, w.bits, w.keys = l, make(map[string]int64), make(map[string]bool), w.txn.Keys()
 	if len(w.txn.Spans) > 0 {
 		l.ranged[w] = true
+		named := make(map[string]bool, len(w.keys))
+		for _, key := range w.keys {
+			named[key] = true
+		}
 		for _, key := range slices.Sorted(maps.Keys(l.placed)) {
-			if w.txn.spans(key) && !slices.Contains(w.keys, key) {
+			if !named[key] && w.txn.spans(key) {
 				w.keys = append(w.keys, key)
 			}
 		}
@@ -217,23 +223,23 @@ func (w *write) placedKeys() (keys []string) {
 	return keys
 }
 
-// readBehind reads, after a write, the keys that it may have written: what it finds is as new as the write, or newer.
+// readBehind reads, after a write, the keys that it may have written, a round at a time: what it finds is as new as the write,
+// or newer.
 func (g *Gateway) readBehind(w *write, keys []string) {
-	left := 0
-	for chunk := range slices.Chunk(keys, maxRound) {
-		left++
-		g.surely(w.life, Request{Get: chunk}, func(r *Result) {
-			if w.life.over {
-				return
+	n := min(len(keys), maxRound)
+	g.surely(w.life, Request{Get: keys[:n]}, func(r *Result) {
+		if w.life.over {
+			return
+		}
+		g.pushed(r.Rev, func() {
+			g.saw(w, keys[:n], r)
+			if n == len(keys) {
+				g.ended(w)
+			} else {
+				g.readBehind(w, keys[n:])
 			}
-			g.pushed(r.Rev, func() {
-				g.saw(w, chunk, r)
-				if left--; left == 0 {
-					g.ended(w)
-				}
-			})
 		})
-	}
+	})
 }
 
 // saw notes keys that were read behind a write.
@@ -249,14 +255,27 @@ func (g *Gateway) saw(w *write, keys []string, r *Result) {
 	}
 }
 
-// refused handles a write whose guard failed: nothing was applied. Either the session key was rewritten, or the session is gone.
+// maxTurns bounds how often a write is tried again. Its guard fails when the session key is rewritten, and its pin when what
+// its outcome depends on is written.
+const maxTurns = 32
+
+// ErrTurns is the error of a write that was tried too often. Nothing was applied.
+var ErrTurns = errors.New("other writes changed what the transaction's outcome depends on, each time it was tried")
+
+// refused handles a write whose guard or pin failed: nothing was applied. Either the session key was rewritten, or the session
+// is gone, or the outcome may be another.
 func (g *Gateway) refused(w *write) {
 	l, key := w.life, g.names.session+w.life.lease
+	if w.turns++; w.turns > maxTurns {
+		g.fail(w, NotApplied, ErrTurns)
+		g.ended(w)
+		return
+	}
 	if !l.over && w.guard != l.mod {
 		g.commit(w)
 		return
 	}
-	again := func() { g.begin(&write{id: w.id, txn: w.txn}) }
+	again := func() { g.begin(&write{id: w.id, txn: w.txn, turns: w.turns}) }
 	if l.over {
 		g.later(again)
 		return

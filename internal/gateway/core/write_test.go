@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -51,5 +52,69 @@ func TestWriteOfManyPlacedKeys(t *testing.T) {
 			t.Errorf("erases %v: %d INTENTs, %d reads in the transaction, %d behind it, %d RESOLVEs", erases, intents,
 				len(call.Request.Get), reads, resolved)
 		}
+	}
+}
+
+// TestTurnsOfAWrite: a write whose outcome changes each time that it is tried ends, and nothing is applied.
+func TestTurnsOfAWrite(t *testing.T) {
+	g := served("k", generation(10, 0))
+	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "other"}}, If: []Cond{{Key: "other"}}})
+	tried := 0
+	for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
+		for _, e := range effects {
+			switch e := e.(type) {
+			case Reply:
+				if e.Failure != NotApplied || !errors.Is(e.Err, ErrTurns) || tried != maxTurns+1 {
+					t.Errorf("%+v after %d turns", e, tried)
+				}
+				return
+			case EtcdCall:
+				switch {
+				case e.Request.Txn == nil: // the session is alive
+					g.Returned(e.ID, &Result{Held: true, Rev: 20, KVs: map[string]KV{SessionPrefix + "g.1": {Create: 1, Mod: 1}}})
+				case e.Request.Part == Whole:
+					g.Returned(e.ID, &Result{Err: errors.New("too many operations"), TooMany: true})
+				case e.Request.Part == Outcome:
+					g.Returned(e.ID, &Result{Held: true, Succeeded: tried%2 == 0, Rev: 20})
+				default:
+					if tried++; tried > 10*maxTurns {
+						t.Fatal("the write does not end")
+					}
+					g.Returned(e.ID, &Result{Rev: 20})
+				}
+			}
+		}
+	}
+	t.Error("the write has no answer")
+}
+
+// TestReadsBehindAWrite: the keys that a write may have written are read a round at a time.
+func TestReadsBehindAWrite(t *testing.T) {
+	g := served("k", generation(10, 0))
+	for i := range 3 * maxRound {
+		g.life.placed[fmt.Sprintf("key/%05d", i)] = generation(10, 0)
+	}
+	g.push.done = 1 << 40
+	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "other"}}, Spans: []Span{{"key/", "key0"}}})
+	reads := 0
+	for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
+		now := 0
+		for _, e := range effects {
+			switch e := e.(type) {
+			case ChainCall:
+				g.Answered(e.ID, Answer{Stamp: 1})
+			case EtcdCall:
+				if e.Request.Txn == nil {
+					now, reads = now+1, reads+1
+				}
+				g.Returned(e.ID, &Result{Held: true, Rev: 20})
+			}
+		}
+		if now > 1 {
+			t.Fatalf("%d rounds at a time", now)
+		}
+	}
+	if reads != 3 {
+		t.Errorf("%d rounds", reads)
 	}
 }

@@ -27,7 +27,7 @@ func NewTxns(conn grpc.ClientConnInterface) *Txns {
 
 // Execute has etcd execute a transaction in place of what a client sent.
 func (x *Txns) Execute(ctx context.Context, t *pb.TxnRequest, original *pb.RequestOp) (*pb.TxnResponse, error) {
-	if need(t) <= int(x.most.Load()) {
+	if need(t) <= int(x.most.Load()) && original.GetRequestTxn() == nil {
 		return x.kv.Txn(ctx, t)
 	}
 	f, answer, err := x.attempt(ctx, newRequest(ctx, txnOp(t), original), nil, []*pb.RequestOp{txnOp(t)}, nil, false)
@@ -49,11 +49,10 @@ func (x *Txns) attempt(ctx context.Context, c *request, conditions []*pb.Compare
 			limit = max(limit, c.own)
 		}
 		f := formOf(conditions, ops, reads, limit)
-		if (f.list != nil || c.own > limit) && !c.admitted {
+		if (f.list != nil || c.own > limit || c.op != c.original) && !c.admitted {
 			if err := x.admit(ctx, c); err != nil {
 				return nil, nil, err
 			}
-			c.admitted = true
 			continue
 		}
 		fits := f.needs <= limit
@@ -89,6 +88,7 @@ func (x *Txns) admit(ctx context.Context, c *request) error {
 			return err
 		}
 	}
+	c.admitted = twice == nil
 	return twice
 }
 

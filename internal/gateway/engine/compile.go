@@ -77,6 +77,9 @@ func behind(prefix string) []byte {
 }
 
 func compare(c *core.Cond) *pb.Compare {
+	if raw, ok := c.Raw.(*pb.Compare); ok {
+		return raw
+	}
 	p := &pb.Compare{Key: []byte(c.Key)}
 	if c.End != "" {
 		p.RangeEnd = []byte(c.End)

@@ -171,11 +171,17 @@ type form struct {
 	needs  int
 }
 
-// formOf returns the first form that fits into a limit: as the operations are, arranged, or without the reads. If none fits, it is the
-// last one.
+// formOf returns the first form that fits into a limit: as the operations are, so without the reads, arranged, and so without the
+// reads. If none fits, it is the last one.
 func formOf(conditions []*pb.Compare, ops, reads []*pb.RequestOp, limit int) *form {
 	f := &form{txn: linearizable(&pb.TxnRequest{Compare: conditions, Success: slices.Concat(ops, reads)}), ops: len(ops)}
 	f.needs = need(f.txn)
+	if f.needs > limit && len(reads) > 0 {
+		if bare := formOf(conditions, ops, nil, limit); bare.list == nil {
+			bare.unread = true
+			return bare
+		}
+	}
 	for _, behind := range [][]*pb.RequestOp{reads, nil} {
 		if f.needs <= limit {
 			break

@@ -122,6 +122,13 @@ func TestWhatFits(t *testing.T) {
 			}
 		}
 	}
+	for puts := 112; puts < 128; puts++ { // they fit as they are, without the reads
+		whole := txnOp(&pb.TxnRequest{Success: list(put, puts)})
+		f := formOf(guard, []*pb.RequestOp{whole}, list(get, 16), maxTxnOps)
+		if f.list != nil || !f.unread || f.needs > maxTxnOps {
+			t.Errorf("%d puts need %d, arranged %v, unread %v", puts, f.needs, f.list != nil, f.unread)
+		}
+	}
 	if f := formOf(guard, []*pb.RequestOp{put}, []*pb.RequestOp{get}, maxTxnOps); f.list != nil || f.needs != 2 || f.unread {
 		t.Errorf("a small put: %+v", f)
 	}

@@ -41,7 +41,8 @@ func (e *Engine) judge(ctx context.Context, op *pb.RequestOp, refused error) err
 const maxChecks = 100
 
 // permissions lists operations, none of them to be executed, that need the permissions which etcd checks for an
-// operation. Unlike puts, deletions may overlap in one transaction. etcd does not look into nested transactions.
+// operation. Unlike puts, deletions may overlap in one transaction. etcd before
+// 3.7 does not look into nested transactions. What a later one refuses for them, it refuses when the write is sent as it is.
 func permissions(op *pb.RequestOp, list []*pb.RequestOp) []*pb.RequestOp {
 	may := func(key, end []byte, write bool) {
 		if write {

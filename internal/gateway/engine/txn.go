@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
@@ -72,44 +72,103 @@ func (e *Engine) written(r *core.Request, f *form, t *pb.TxnResponse) *core.Resu
 	return result
 }
 
+// looks returns operations that find out which conditions hold. Each reads the keys of one that does not.
+func looks(conditions []*pb.Compare) (ops []*pb.RequestOp) {
+	for _, c := range conditions {
+		keys := read(&pb.RangeRequest{
+			Key: c.Key, RangeEnd: c.RangeEnd, KeysOnly: c.Target != pb.Compare_VALUE || len(c.RangeEnd) == 0,
+		})
+		ops = append(ops, txnOp(&pb.TxnRequest{Compare: []*pb.Compare{c}, Failure: []*pb.RequestOp{keys}}))
+	}
+	return ops
+}
+
 // outcome finds out whether the conditions of a transaction hold. If one does not, it returns a condition under which that stays so.
 func (e *Engine) outcome(ctx context.Context, t *pb.TxnRequest) *core.Result {
-	look := &pb.TxnRequest{Compare: t.Compare}
-	for _, c := range t.Compare {
-		look.Failure = append(look.Failure, read(&pb.RangeRequest{
-			Key: c.Key, RangeEnd: c.RangeEnd, KeysOnly: c.Target != pb.Compare_VALUE,
-		}))
-	}
-	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, look)
+	f := formOf(nil, looks(t.Compare), nil, int(e.txns.most.Load()))
+	answer, err := e.txns.kv.Txn(ctx, f.txn)
 	if err != nil {
 		return &core.Result{Err: err} // it only reads
 	}
 	e.Saw(answer.Header)
-	result := &core.Result{Held: true, Succeeded: answer.Succeeded, Rev: answer.Header.Revision}
-	if answer.Succeeded {
-		return result
-	}
+	result := &core.Result{Held: true, Succeeded: true, Rev: answer.Header.Revision}
+	answers, _ := f.answers(answer)
 	for i, c := range t.Compare {
-		if pin, fails := failing(c, answer.Responses[i].GetResponseRange().GetKvs()); fails {
-			result.Pin = []core.Cond{pin}
+		if look := answers[i].GetResponseTxn(); !look.GetSucceeded() && len(look.GetResponses()) == 1 {
+			result.Succeeded, result.Pin = false, []core.Cond{pinOf(c, look.Responses[0].GetResponseRange().GetKvs())}
 			return result
 		}
 	}
-	return &core.Result{Err: status.Error(codes.Internal, "gateway: etcd says that a condition does not hold, and each of them does")}
+	return result
 }
 
-// failing reports whether a condition does not hold for the keys that it names, and under which condition that stays so.
-func failing(c *pb.Compare, kvs []*mvccpb.KeyValue) (pin core.Cond, fails bool) {
-	if len(kvs) == 0 {
-		pin = core.Cond{Key: string(c.Key), End: string(c.RangeEnd), Kind: core.CreateIs}
-		return pin, c.Target == pb.Compare_VALUE || !holds(c, new(mvccpb.KeyValue))
-	}
-	for _, kv := range kvs {
-		if !holds(c, kv) {
-			return core.Cond{Key: string(kv.Key), Kind: core.ModIs, Rev: kv.ModRevision}, true
+// pinOf returns a condition under which a condition that fails stays so. Its keys are those that it names, without their values if it
+// names one.
+func pinOf(c *pb.Compare, kvs []*mvccpb.KeyValue) core.Cond {
+	absent := core.Cond{Key: string(c.Key), End: string(c.RangeEnd), Kind: core.CreateIs}
+	if len(c.RangeEnd) == 0 {
+		if not := negated(c); not != nil && (len(kvs) > 0 || c.Target != pb.Compare_VALUE) { // etcd compares no value that is not there
+			return core.Cond{Raw: not}
 		}
 	}
-	return pin, false
+	for _, kv := range kvs {
+		if len(c.RangeEnd) == 0 || !holds(c, kv) {
+			return core.Cond{Key: string(kv.Key), Kind: core.ModIs, Rev: kv.ModRevision}
+		}
+	}
+	return absent
+}
+
+// negated returns the condition that holds where another on one key does not, if etcd has it; else nil.
+func negated(c *pb.Compare) *pb.Compare {
+	n := proto.CloneOf(c)
+	switch c.Result {
+	case pb.Compare_EQUAL:
+		n.Result = pb.Compare_NOT_EQUAL
+	case pb.Compare_NOT_EQUAL:
+		n.Result = pb.Compare_EQUAL
+	case pb.Compare_GREATER: // at most
+		if !moved(n, 1) {
+			return nil
+		}
+		n.Result = pb.Compare_LESS
+	case pb.Compare_LESS: // at least
+		if !moved(n, -1) {
+			return nil
+		}
+		n.Result = pb.Compare_GREATER
+	default:
+		return nil
+	}
+	return n
+}
+
+// moved makes the number that a condition names larger, and reports whether there is a number.
+func moved(c *pb.Compare, by int64) bool {
+	var to *int64
+	switch c.Target {
+	case pb.Compare_CREATE:
+		if u, ok := c.TargetUnion.(*pb.Compare_CreateRevision); ok {
+			to = &u.CreateRevision
+		}
+	case pb.Compare_MOD:
+		if u, ok := c.TargetUnion.(*pb.Compare_ModRevision); ok {
+			to = &u.ModRevision
+		}
+	case pb.Compare_VERSION:
+		if u, ok := c.TargetUnion.(*pb.Compare_Version); ok {
+			to = &u.Version
+		}
+	case pb.Compare_LEASE:
+		if u, ok := c.TargetUnion.(*pb.Compare_Lease); ok {
+			to = &u.Lease
+		}
+	}
+	if to == nil || *to == math.MaxInt64 || *to == math.MinInt64 {
+		return false
+	}
+	*to += by
+	return true
 }
 
 // holds evaluates a condition as etcd does.

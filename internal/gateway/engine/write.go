@@ -20,6 +20,7 @@ var (
 	errClosed = status.Error(codes.Unavailable, "gateway: it is ending")
 	// errUnknown is the end of a write of unknown outcome whose error is not etcd's.
 	errUnknown = status.Error(codes.Unavailable, "gateway: etcd did not answer; the write may or may not have taken effect")
+	errBusy    = status.Errorf(codes.Unavailable, "gateway: nothing was applied: %v", core.ErrTurns)
 	// errDropped is the end of a write that nobody waits for.
 	errDropped = errors.New("the client does not wait any more")
 )
@@ -128,6 +129,11 @@ func (e *Engine) write(ctx context.Context, t *core.Txn, r *request) (written, e
 		defer timer.Stop()
 		late = timer.C
 	}
+	if r.own > int(e.txns.most.Load()) && !r.admitted { // before other reads miss for its INTENTs
+		if err := e.txns.admit(ctx, r); err != nil {
+			return written{}, e.judge(ctx, r.op, err)
+		}
+	}
 	e.count(t)
 	done := make(chan core.Reply, 1)
 	e.mu.Lock()
@@ -144,6 +150,8 @@ func (e *Engine) write(ctx context.Context, t *core.Txn, r *request) (written, e
 				return reply.Raw.(written), nil
 			case reply.Err == nil:
 				return written{}, errUnknown
+			case errors.Is(reply.Err, core.ErrTurns):
+				return written{}, errBusy
 			}
 			return written{}, e.judge(ctx, r.op, reply.Err)
 		case <-ctx.Done(): // if it was sent, it goes on
