@@ -18,8 +18,11 @@ func TestSplitTransactionsAreChecked(t *testing.T) {
 	everything := clientv3.WithRange("\x00")
 	for name, ops := range map[string][]clientv3.Op{
 		"a put of a deleted key": {clientv3.OpDelete("\x00", everything), clientv3.OpPut("k", "1")},
-		"two puts of a key":      {clientv3.OpGet("\x00", everything), clientv3.OpPut("k", "1"), clientv3.OpPut("k", "2")},
-		"nothing is wrong":       {clientv3.OpGet("\x00", everything), clientv3.OpPut("k", "1")},
+		"a put of a deleted key, nested": {
+			clientv3.OpDelete("\x00", everything), clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut("k", "1")}, nil),
+		},
+		"two puts of a key": {clientv3.OpGet("\x00", everything), clientv3.OpPut("k", "1"), clientv3.OpPut("k", "2")},
+		"nothing is wrong":  {clientv3.OpGet("\x00", everything), clientv3.OpPut("k", "1")},
 	} {
 		_, want := plain.Txn(t.Context()).Then(ops...).Commit()
 		for gateway, c := range gateways {
