@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,14 +14,15 @@ func (g *Gateway) Free() bool { return g.life != nil && g.life.free && !g.life.o
 
 // Detach takes all keys out of the directory without the chain: for a gateway that cannot reach it, whose pushes and INTENTs would
 // wait. First the entries are closed: every session acknowledges that it does not read these keys from the chain any more, while all
-// go on with INTENTs. Only then the entries go.
-func (g *Gateway) Detach() {
+// go on with INTENTs. Only then the entries go. Detach reports whether it has begun.
+func (g *Gateway) Detach() bool {
 	l := g.life
 	if l == nil || !l.serving || g.Free() || l.freeing {
-		return
+		return false
 	}
 	l.freeing = true
 	g.close(l)
+	return true
 }
 
 // Rest looks whether nothing is placed, so that the gateway may become free.
@@ -140,14 +140,7 @@ func (g *Gateway) release(l *life, r *Result) {
 		g.unpushed()
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.keys)) {
-		under := slices.Collect(maps.Keys(l.keys[key].under))
-		slices.SortFunc(under, func(a, b *write) int { return cmp.Compare(a.id, b.id) })
-		for _, w := range under {
-			if w.asked > 0 && !w.rid {
-				w.rid = true
-				g.commit(w)
-			}
-		}
+		g.unplaced(l, key)
 	}
 	g.acknowledge(l)
 }

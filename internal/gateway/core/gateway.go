@@ -354,6 +354,9 @@ func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
 		}
 	}
 	l.seen = rev
+	for _, c := range changes {
+		g.unplaced(l, c.Key)
+	}
 	g.acknowledge(l)
 }
 

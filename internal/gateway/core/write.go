@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -15,9 +16,9 @@ type write struct {
 	guard int64            // the session key's mod_revision that the transaction names
 	gens  map[string]int64 // generation of each key when the write began, 0: not placed
 	bits  map[string]bool  // keys of which the own bit is set
-	asked int              // INTENTs without an answer
-	rid   bool             // INTENTs are not waited for any more
+	asked map[string]bool  // keys whose INTENT the write waits for
 	turns int              // how often it was refused
+	done  bool             // etcd has executed it
 	apart bool             // etcd does not take the transaction as a whole: the outcome is found out first
 }
 
@@ -31,17 +32,18 @@ type own struct {
 	tainted uint64 // counts writes of unknown outcome; only a clean-up clears the bit then
 }
 
-// older reports whether a write of the key is under way that began under a generation before gen.
+// older reports whether a write of the key that began under a generation before gen may still be executed. One that etcd has
+// executed may wait for the chain, which does not concern an object that is loaded later.
 func (l *life) older(key string, gen int64) bool {
 	if o := l.keys[key]; o != nil {
 		for w := range o.under {
-			if w.gens[key] < gen {
+			if !w.done && w.gens[key] < gen {
 				return true
 			}
 		}
 	}
 	for w := range l.ranged {
-		if w.txn.spans(key) && w.gens[key] < gen {
+		if !w.done && w.txn.spans(key) && w.gens[key] < gen {
 			return true
 		}
 	}
@@ -61,7 +63,8 @@ func (g *Gateway) Txn(id uint64, t *Txn) {
 // begin registers a write as under way, then sets the bits.
 func (g *Gateway) begin(w *write) {
 	l := g.life
-	w.life, w.gens, w.bits, w.keys = l, make(map[string]int64), make(map[string]bool), w.txn.Keys()
+	w.life, w.keys = l, w.txn.Keys()
+	w.gens, w.bits, w.asked = make(map[string]int64), make(map[string]bool), make(map[string]bool)
 	if len(w.txn.Spans) > 0 {
 		l.ranged[w] = true
 		named := make(map[string]bool, len(w.keys))
@@ -89,12 +92,35 @@ func (g *Gateway) begin(w *write) {
 				w.bits[key] = true
 				continue
 			}
-			w.asked++
+			w.asked[key] = true
 			g.chain(Op{Kind: SetBit, Key: key, Gen: gen, Bit: l.bit}, func(a Answer) { g.intended(w, key, gen, a) })
 		}
 	}
-	if w.asked == 0 {
+	if len(w.asked) == 0 {
 		g.commit(w)
+	}
+}
+
+// answered ends the wait of a write for the INTENT of a key.
+func (g *Gateway) answered(w *write, key string) {
+	if w.asked[key] {
+		if delete(w.asked, key); len(w.asked) == 0 {
+			g.commit(w)
+		}
+	}
+}
+
+// unplaced ends the wait of writes for INTENTs of an object of a key that the directory does not name any more: no gateway
+// reads it. The chain may not answer, and the gateway that placed the key anew waits for these writes.
+func (g *Gateway) unplaced(l *life, key string) {
+	o := l.keys[key]
+	if o == nil {
+		return
+	}
+	for _, w := range slices.SortedFunc(maps.Keys(o.under), func(a, b *write) int { return cmp.Compare(a.id, b.id) }) {
+		if w.gens[key] != l.placed[key] {
+			g.answered(w, key)
+		}
 	}
 }
 
@@ -122,9 +148,7 @@ func (g *Gateway) intended(w *write, key string, gen int64, a Answer) {
 			o.stamp, o.set = max(o.stamp, a.Stamp), true
 		}
 	}
-	if w.asked--; w.asked == 0 && !w.rid {
-		g.commit(w)
-	}
+	g.answered(w, key)
 }
 
 // maxInside is how many keys are read in the transaction that writes them. More are read after it.
@@ -188,6 +212,8 @@ func (g *Gateway) execute(w *write, part Part, pin []Cond) {
 		case !result.Held:
 			g.refused(w)
 		default:
+			w.done = true
+			g.acknowledge(l)
 			g.pushed(result.Rev, func() {
 				g.replied(w, result)
 				unread := (result.Unread || len(behind) > maxInside) && !w.txn.Erases

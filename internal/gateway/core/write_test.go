@@ -118,3 +118,72 @@ func TestReadsBehindAWrite(t *testing.T) {
 		t.Errorf("%d rounds", reads)
 	}
 }
+
+// TestWriteOfAKeyPlacedAnew: a write waits for the INTENT of an object, and the chain does not answer. Meanwhile the key is
+// taken out of the directory, and placed again before this gateway has seen that the directory was empty. The write goes on,
+// for the gateway that placed the key waits until it has ended.
+func TestWriteOfAKeyPlacedAnew(t *testing.T) {
+	const key = "k"
+	old, anew := generation(10, 0), generation(12, 1)
+	for name, changes := range map[string][]Change{
+		"removed":                     {{Rev: 11, Key: key}},
+		"removed and placed":          {{Rev: 11, Key: key}, {Rev: 12, Key: key, Value: entryOf(anew, "h.1")}},
+		"placed over the other entry": {{Rev: 12, Key: key, Value: entryOf(anew, "h.1")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := served(key, old)
+			g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: key}}})
+			if c := only[ChainCall](t, g.Effects()); c.Op.Kind != SetBit || c.Op.Gen != old {
+				t.Fatalf("%+v", c.Op)
+			}
+			g.DirectoryChanged(11, []Change{{Rev: 11, Key: key, Value: entryOf(old, "h.1") + closedMark}})
+			for _, e := range g.Effects() {
+				if c, ok := e.(EtcdCall); ok && c.Request.Txn != nil {
+					t.Fatal("the write goes on, and others may wait for its INTENT")
+				}
+			}
+			for i := range changes {
+				changes[i].Rev += 2
+			}
+			g.DirectoryChanged(15, changes)
+			writes := 0
+			for _, e := range g.Effects() {
+				if c, ok := e.(EtcdCall); ok && c.Request.Txn != nil {
+					writes++
+				}
+			}
+			if writes != 1 {
+				t.Errorf("%d requests with the write", writes)
+			}
+		})
+	}
+}
+
+// TestWriteDuringAPlacement: etcd has executed a write of a key that was not placed, and the chain takes no revision. Another
+// gateway has placed the key meanwhile. This gateway follows the directory: otherwise the other one could not load the key, and
+// this one could not take it out.
+func TestWriteDuringAPlacement(t *testing.T) {
+	g := served("other", generation(10, 0))
+	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "k"}}})
+	write := only[EtcdCall](t, g.Effects())
+	g.DirectoryChanged(19, []Change{{Rev: 19, Key: "k", Value: entryOf(generation(18, 1), "h.1")}})
+	acknowledged := func() (highest string) {
+		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
+			for _, e := range effects {
+				if c, ok := e.(EtcdCall); ok && len(c.Request.Put) == 1 && c.Request.Put[0].Key == g.names.ack+"g.1" {
+					highest = c.Request.Put[0].Value
+					g.Returned(c.ID, &Result{Held: true, Rev: 19})
+				}
+			}
+		}
+		return highest
+	}
+	placed := fmt.Sprintf("%020d", 19)
+	if acknowledged() >= placed {
+		t.Fatal("the write may be executed later, and sets no bit")
+	}
+	g.Returned(write.ID, &Result{Held: true, Rev: 20})
+	if acknowledged() < placed {
+		t.Error("the change of the directory is not acknowledged")
+	}
+}

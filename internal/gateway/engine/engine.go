@@ -232,9 +232,8 @@ func (e *Engine) tick() {
 				g.Tick()
 				g.Rest()
 				for _, since := range e.calls {
-					if now.Sub(since) > patience && !g.Free() {
+					if now.Sub(since) > patience && g.Detach() {
 						e.o.Log.Warn("the chain does not answer: this gateway takes all keys out of the directory")
-						g.Detach()
 						break
 					}
 				}
