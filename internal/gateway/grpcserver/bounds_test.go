@@ -46,7 +46,8 @@ func TestAllMemoryIsCounted(t *testing.T) {
 		"output that nobody reads": func(t *testing.T, s *tested) {
 			c := connect(t, s.address)
 			go func() {
-				for c.WritePing(false, [8]byte{}) == nil { // it fails when the server ends
+				for err := error(nil); err == nil; { // it fails when the server ends
+					err = c.WritePing(false, [8]byte{})
 				}
 			}()
 		},

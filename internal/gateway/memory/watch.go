@@ -42,10 +42,10 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 		control: make(chan *pb.WatchResponse, maxControl), closed: make(chan struct{}),
 		wants: make(map[mvcc.WatchID]*wish),
 	}
-	received := make(chan error, 1)
+	failed := make(chan struct{})
 	go func() {
-		if err := w.receive(); err != nil {
-			received <- err
+		if w.receive() != nil {
+			close(failed)
 		}
 	}()
 	sent := make(chan struct{})
@@ -54,7 +54,7 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 		w.send()
 	}()
 	select {
-	case <-received:
+	case <-failed:
 	case <-sent:
 	case <-space.Gone():
 	case <-stream.Context().Done():

@@ -1,6 +1,10 @@
 package gatewaysim
 
-import "github.com/netcraq/netcraq/internal/gateway/core"
+import (
+	"errors"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
 
 // end ends the cache of a process: what is under way passes it by. asked is when the request was sent that etcd refused.
 func (p *process) end(asked uint64) {
@@ -119,7 +123,7 @@ func (p *process) returned(c *core.EtcdCall, r *core.Result) {
 
 // cutOff ends a write that was under way when the cache ended.
 func (p *process) cutOff(id uint64, r *core.Result) {
-	if r.TooMany || r.Err == errDenied || r.Err == nil && !r.Unknown && !r.Held {
+	if r.TooMany || errors.Is(r.Err, errDenied) || r.Err == nil && !r.Unknown && !r.Held {
 		p.pass(id)
 	} else {
 		p.show(id, r)

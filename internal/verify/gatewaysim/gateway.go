@@ -256,7 +256,7 @@ func (w *world) perform(p *process, e core.Effect) {
 
 // reply gives a client its answer, unless etcd refused the guard.
 func (w *world) reply(p *process, r *core.Reply) {
-	if r.Err == errDenied && !p.auth.Ended() {
+	if errors.Is(r.Err, errDenied) && !p.auth.Ended() {
 		p.judge(r)
 		return
 	}
