@@ -163,7 +163,7 @@ func TestStartWithoutTheChain(t *testing.T) {
 func TestAnotherChainLater(t *testing.T) {
 	const host = "127.2.6.32"
 	etcd := startEtcd(t)
-	put(t, etcd, engine.OwnPrefix+"chain", "3 cluster another")
+	put(t, etcd, engine.OwnPrefix+"chain", engine.DirectoryFormat+" cluster another")
 	g := start(t, "--etcd-endpoints", etcd, "--controllers", host)
 	g.says(t, "the chain does not answer")
 	clitest.StartManaged(t, host, "--shards", "1", "--replicas", "1", "--form-with", "1").StartNode("n1", host+":4411")

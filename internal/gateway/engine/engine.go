@@ -38,8 +38,8 @@ const (
 	OwnPrefix = "/netcraq/gateway/"
 	// ownLease is the upper half of the numbers of sessions' leases, which etcd itself hardly gives to others.
 	ownLease = 0x6e71_6377
-	// directoryFormat is that of the gateways' own keys.
-	directoryFormat = "4"
+	// DirectoryFormat is that of the gateways' own keys.
+	DirectoryFormat = "4"
 	// tick is how often a gateway does its periodic work.
 	tick = 50 * time.Millisecond
 	// pushEvery is the least time between two pushes. What waits meanwhile shares the next one: a push costs the nodes about as much

@@ -212,7 +212,7 @@ func ask(ctx context.Context, conn *grpc.ClientConn, t *pb.TxnRequest) (*pb.TxnR
 }
 
 // chainValue is how the name of a chain is written in etcd.
-func chainValue(name string) string { return directoryFormat + " " + name }
+func chainValue(name string) string { return DirectoryFormat + " " + name }
 
 // sameChain refuses another chain than the one of etcd's other gateways.
 func (i *identity) sameChain(value string) error {
