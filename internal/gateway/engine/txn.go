@@ -143,7 +143,7 @@ func negated(c *pb.Compare) *pb.Compare {
 	return n
 }
 
-// moved makes the number that a condition names larger, and reports whether there is a number.
+// moved adds to the number that a condition names, and reports whether there is one and it has room.
 func moved(c *pb.Compare, by int64) bool {
 	var to *int64
 	switch c.Target {

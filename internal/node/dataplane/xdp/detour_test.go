@@ -47,6 +47,23 @@ func routeBeyond() error {
 	return errors.Join(netlink.LinkSetUp(l), addAddress(l, netip.MustParsePrefix("192.0.2.1/24")))
 }
 
+// withDetours opens a plane beside the route to beyond, and closes it after the check.
+func withDetours(t *testing.T, o Options, check func(p *Plane) error) {
+	t.Helper()
+	onlyWithDetours(t)
+	inNamespace(t, func() error {
+		if err := routeBeyond(); err != nil {
+			return err
+		}
+		p, err := Open(o)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		return check(p)
+	})
+}
+
 // putBeyond runs the plane's program on a write that came in by an interface, whose UPDATE leads to beyond.
 func putBeyond(p *Plane, ifindex int) (action uint32, out []byte, err error) {
 	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me, beyond}}
@@ -110,18 +127,9 @@ func TestDetoursOutliveReplacement(t *testing.T) {
 // TestFramesOfPodsTakeNoDetour: a pod's socket may leave the checksum of a frame to a device, which would write it over
 // that of the message sent in its place. The agent sends that message instead.
 func TestFramesOfPodsTakeNoDetour(t *testing.T) {
-	onlyWithDetours(t)
 	o := testOptions(t)
 	o.Pin, o.Pods = "", netip.MustParseAddr("169.254.77.1")
-	inNamespace(t, func() error {
-		if err := routeBeyond(); err != nil {
-			return err
-		}
-		p, err := Open(o)
-		if err != nil {
-			return err
-		}
-		defer p.Close()
+	withDetours(t, o, func(p *Plane) error {
 		if _, _, err := p.AttachPod("near2", true); err != nil {
 			return err
 		}
@@ -135,18 +143,9 @@ func TestFramesOfPodsTakeNoDetour(t *testing.T) {
 
 // TestLostDetoursAreCounted: a message that cannot be sent at tc ingress is counted as one that cannot be sent at XDP.
 func TestLostDetoursAreCounted(t *testing.T) {
-	onlyWithDetours(t)
 	o := testOptions(t)
 	o.Pin = ""
-	inNamespace(t, func() error {
-		if err := routeBeyond(); err != nil {
-			return err
-		}
-		p, err := Open(o)
-		if err != nil {
-			return err
-		}
-		defer p.Close()
+	withDetours(t, o, func(p *Plane) error {
 		_, marked, err := putBeyond(p, p.ports[0].index)
 		if err != nil {
 			return err
