@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -144,6 +145,60 @@ func TestHandlerThatPanics(t *testing.T) {
 	}
 	if err := conn.Invoke(ctx, echo, wrapperspb.Bytes(nil), &out); err != nil {
 		t.Errorf("the call after it: %v", err)
+	}
+}
+
+// TestReaderThatPanics: a panic while a frame is taken ends its connection alone, also if it comes from a function that
+// holds the connection's lock.
+func TestReaderThatPanics(t *testing.T) {
+	s := startServer(t, func(o *Options) {
+		begin := o.Begin
+		o.Begin = func(c *Call, method string, message []byte) bool {
+			if method == fails {
+				panic("a bug")
+			}
+			return begin(c, method, message)
+		}
+		unary := o.Unary
+		o.Unary = func(method string) bool { return method == fails || unary(method) }
+	})
+	other, ctx := dial(t, s.address), within(t)
+	var out wrapperspb.BytesValue
+	for name, send := range map[string]func(c *raw) error{
+		"without the lock": func(c *raw) error { return c.call(1, fails, 0) },
+		"with the lock": func(c *raw) error {
+			if err := c.WritePing(false, [8]byte{}); err != nil {
+				return err
+			}
+			if _, err := c.next(); err != nil { // the connection is known
+				return err
+			}
+			s.any(func(c *conn) bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if c.last == 0 && len(c.calls) == 0 {
+					c.last = 1
+					c.calls[1] = &Call{over: true, ours: callWindow} // without a connection
+				}
+				return false
+			})
+			return c.WriteDataPadded(1, false, nil, make([]byte, 1))
+		},
+	} {
+		c := connect(t, s.address)
+		if err := send(c); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.next()
+		if away, ok := f.(*http2.GoAwayFrame); !ok || away.ErrCode != http2.ErrCodeInternal {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+		if f, err := c.next(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection goes on: %v, %v", name, f, err)
+		}
+		if err := other.Invoke(ctx, echo, wrapperspb.Bytes(nil), &out); err != nil {
+			t.Errorf("%s: another connection's call: %v", name, err)
+		}
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,7 +82,7 @@ func startServer(t *testing.T, set ...func(*Options)) *tested {
 			if err != nil {
 				return
 			}
-			s.ServeConn(n)
+			s.ServeConn(n, func(*Connection) {})
 		}
 	})
 	t.Cleanup(func() {
@@ -143,6 +145,26 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// TestConnectionIsKnownFirst: nothing is read of a connection before it is known. So it can be asked whether it is idle.
+func TestConnectionIsKnownFirst(t *testing.T) {
+	s := startServer(t)
+	near, far := net.Pipe()
+	defer near.Close()
+	var read atomic.Bool
+	go func() {
+		io.WriteString(near, http2.ClientPreface) // until it is read
+		read.Store(true)
+	}()
+	s.ServeConn(far, func(c *Connection) {
+		for range 1000 {
+			runtime.Gosched()
+		}
+		if read.Load() || !c.Idle() {
+			t.Error("the connection has been read from")
+		}
+	})
 }
 
 func TestUnaryCalls(t *testing.T) {

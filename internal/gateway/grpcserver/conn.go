@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
 
 // conn is a connection of a client.
@@ -92,24 +94,37 @@ const (
 // readBuffer is how many bytes are read at once.
 const readBuffer = 32 << 10
 
-// run serves the connection until its end, that of its calls included.
+// run serves the connection until its end, that of its calls included. A panic of the reader ends the connection alone.
+// Then run does not wait for calls: the one that was being read may have nobody who ends it.
 func (c *conn) run() {
 	var writer sync.WaitGroup
 	writer.Go(c.write)
-	err := c.handshake()
-	if err == nil {
-		stop := c.watch()
-		err = c.read()
-		stop()
+	panicked := true
+	err := recovery.Do("what "+c.account.name+" sent", func() error {
+		err := c.receive()
+		panicked = false
+		return err
+	})
+	if panicked {
+		err = http2.ConnectionError(http2.ErrCodeInternal)
 	}
 	c.fail(err)
 	writer.Wait()
 	c.mu.Lock()
-	for c.active > 0 {
+	for c.active > 0 && !panicked {
 		c.room.Wait()
 	}
 	c.mu.Unlock()
 	c.account.leave()
+}
+
+// receive takes what the client sends until the connection ends. It and what it calls give up mu when they panic.
+func (c *conn) receive() error {
+	if err := c.handshake(); err != nil {
+		return err
+	}
+	defer c.watch()()
+	return c.read()
 }
 
 // charge counts bytes of requests and answers. The caller holds mu.
@@ -234,10 +249,7 @@ func (c *conn) frame(f http2.Frame) error {
 		return c.settings(f)
 	case *http2.PingFrame:
 		if !f.IsAck() {
-			c.mu.Lock()
-			c.out = append(appendFrame(c.out, http2.FramePing, http2.FlagPingAck, 0, len(f.Data)), f.Data[:]...)
-			c.work.Signal()
-			c.mu.Unlock()
+			c.pong(f.Data)
 		}
 	case *http2.RSTStreamFrame:
 		if f.StreamID > c.last {
@@ -248,6 +260,14 @@ func (c *conn) frame(f http2.Frame) error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	return nil // GOAWAY: the client closes the connection when its calls have ended
+}
+
+// pong answers a PING.
+func (c *conn) pong(data [8]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = append(appendFrame(c.out, http2.FramePing, http2.FlagPingAck, 0, len(data)), data[:]...)
+	c.work.Signal()
 }
 
 // opening is what is left of a HEADERS frame when its block has ended.

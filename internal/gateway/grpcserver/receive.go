@@ -24,65 +24,73 @@ func (c *conn) fragment(part []byte, ended bool) (err error) {
 		c.heading, err = false, c.net.SetReadDeadline(time.Time{})
 	}
 	if err != nil || !ended {
-		c.mu.Lock()
-		c.charge(len(c.in.block) - c.beginning)
-		c.mu.Unlock()
-		c.beginning = len(c.in.block)
+		c.countHeader(len(c.in.block))
 		return err
 	}
 	return c.headers()
 }
 
-// headers begins a call whose header is complete.
+// countHeader counts the bytes of a header that has not ended.
+func (c *conn) countHeader(bytes int) {
+	if bytes == c.beginning {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charge(bytes - c.beginning)
+	c.beginning = bytes
+}
+
+// headers begins a call whose header is complete, or ends a request with its trailers.
 func (c *conn) headers() error {
 	r, err := c.in.end()
-	if c.beginning > 0 {
-		c.mu.Lock()
-		c.charge(-c.beginning)
-		c.mu.Unlock()
-		c.beginning = 0
-	}
+	c.countHeader(0)
 	if err != nil {
 		return err
 	}
-	id, end, malformed := c.opened.id, c.opened.end, c.opened.itself || r.malformed
 	unary := !r.page && c.server.o.Unary(r.method)
+	call, start, complete, err := c.enter(r, unary)
+	switch {
+	case start:
+		call.start()
+	case complete:
+		c.received(call, nil)
+	}
+	return err
+}
+
+// enter returns the call that a header begins, or whose request it ends, and what follows: the handler starts, or the
+// request is complete, or neither.
+func (c *conn) enter(r *request, unary bool) (call *Call, start, complete bool, err error) {
+	id, end, malformed := c.opened.id, c.opened.end, c.opened.itself || r.malformed
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if id%2 == 0 || id <= c.last {
-		return c.again(id, r.trailers && !malformed)
+		call, err = c.again(id, r.trailers && !malformed)
+		return call, false, call != nil, err
 	}
 	c.last = id
 	c.note(id, closedByBoth)
-	if malformed || r.trailers {
-		c.out = appendReset(c.out, id, http2.ErrCodeProtocol)
-		c.cut(id, end)
-		c.work.Signal()
-		c.mu.Unlock()
-		return nil
-	}
 	full := !c.trusted && (max(c.active, len(c.calls)) >= maxCalls || c.headerBytes > maxHeadersBytes)
-	if c.draining || c.closed || full {
-		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
-		c.cut(id, end)
-		c.work.Signal()
-		c.mu.Unlock()
-		return nil
-	}
 	page := r.page && c.server.o.Page != nil
-	if r.refused != nil && !page {
+	switch {
+	case malformed || r.trailers:
+		c.refuseStream(id, http2.ErrCodeProtocol, end)
+		return nil, false, false, nil
+	case c.draining || c.closed || full:
+		c.refuseStream(id, http2.ErrCodeRefusedStream, end)
+		return nil, false, false, nil
+	case r.refused != nil && !page:
 		c.refuse(id, r.refused, end)
-		c.mu.Unlock()
-		return nil
+		return nil, false, false, nil
 	}
-	call := &Call{
+	call = &Call{
 		conn: c, id: id, request: r, window: c.initial, ours: callWindow, unary: unary,
 		started: !unary && (!end || page), received: end, hasLength: r.length >= 0, expected: r.length,
 	}
 	if end && !call.complete() {
-		c.out = appendReset(c.out, id, http2.ErrCodeProtocol)
-		c.work.Signal()
-		c.mu.Unlock()
-		return nil
+		c.refuseStream(id, http2.ErrCodeProtocol, end)
+		return nil, false, false, nil
 	}
 	c.calls[id] = call
 	c.active++
@@ -91,40 +99,36 @@ func (c *conn) headers() error {
 	if unary && !end {
 		c.expect()
 	}
-	c.mu.Unlock()
-	if end && !page {
-		return c.received(call, nil)
-	}
-	if call.started {
-		call.start()
-	}
-	return nil
+	return call, call.started, end && !call.started, nil
 }
 
-// again takes a header that begins no call: the trailers of a request, or what is wrong. The caller holds mu, which it
-// gives up.
-func (c *conn) again(id uint32, trailers bool) error {
+// refuseStream resets a stream whose header begins no call. The caller holds mu.
+func (c *conn) refuseStream(id uint32, code http2.ErrCode, ended bool) {
+	c.out = appendReset(c.out, id, code)
+	c.cut(id, ended)
+	c.work.Signal()
+}
+
+// again takes a header that begins no call: the trailers of a request, whose call it returns, or what is wrong. The caller
+// holds mu.
+func (c *conn) again(id uint32, trailers bool) (*Call, error) {
 	end, call := c.opened.end, c.calls[id]
 	switch {
 	case call != nil && call.received:
-		c.mu.Unlock()
-		return http2.StreamError{StreamID: id, Code: http2.ErrCodeStreamClosed}
+		return nil, http2.StreamError{StreamID: id, Code: http2.ErrCodeStreamClosed}
 	case call != nil && end && trailers && call.complete():
 		call.received = true
-		c.mu.Unlock()
-		return c.received(call, nil)
+		return call, nil
 	case call != nil:
-		c.mu.Unlock()
-		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
+		return nil, http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
 	}
-	defer c.mu.Unlock()
 	switch was := c.was(id); {
 	case id%2 == 0 || was == unknown:
-		return http2.ConnectionError(http2.ErrCodeProtocol)
+		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
 	case was == cutOff && end: // the rest of a request that was answered before its end
-		return nil
+		return nil, nil
 	}
-	return http2.ConnectionError(http2.ErrCodeStreamClosed)
+	return nil, http2.ConnectionError(http2.ErrCodeStreamClosed)
 }
 
 // refuse answers a request that is no call. The caller holds mu.
@@ -185,88 +189,109 @@ func (s *Call) complete() bool { return !s.hasLength || s.expected == 0 }
 
 // data takes a part of a call's requests.
 func (c *conn) data(f *http2.DataFrame) error {
+	call, start, complete, err := c.takeData(f)
+	switch {
+	case start:
+		call.start()
+	case complete:
+		c.received(call, f.Data())
+	}
+	return err
+}
+
+// takeData keeps a part of a call's requests, and returns what follows: the handler starts, or the request is complete with
+// this part, which was not kept, or neither.
+func (c *conn) takeData(f *http2.DataFrame) (call *Call, start, complete bool, err error) {
 	length, data := int(f.Length), f.Data()
 	c.mu.Lock()
-	call := c.calls[f.StreamID]
+	defer c.mu.Unlock()
+	call = c.calls[f.StreamID]
 	switch {
 	case length > c.ours:
-		c.mu.Unlock()
-		return http2.ConnectionError(http2.ErrCodeFlowControl)
+		return nil, false, false, http2.ConnectionError(http2.ErrCodeFlowControl)
 	case call == nil && f.StreamID > c.last:
-		c.mu.Unlock()
-		return http2.ConnectionError(http2.ErrCodeProtocol)
+		return nil, false, false, http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.ours -= length
-	code := http2.ErrCodeNo
-	switch {
-	case call == nil: // it has ended
+	if code := c.misplaced(call, f); code != http2.ErrCodeNo {
 		c.credit(length)
-		was := c.was(f.StreamID)
-		c.mu.Unlock()
-		if was == closedByBoth {
-			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeStreamClosed}
-		}
-		return nil
-	case !call.received && !call.announced(len(data), f.StreamEnded()):
-		code = http2.ErrCodeProtocol
-	case call.received:
-		code = http2.ErrCodeStreamClosed
-	case length > call.ours:
-		code = http2.ErrCodeFlowControl
+		return nil, false, false, http2.StreamError{StreamID: f.StreamID, Code: code}
 	}
-	if code != http2.ErrCodeNo {
+	if call == nil { // it has ended
 		c.credit(length)
-		c.mu.Unlock()
-		return http2.StreamError{StreamID: f.StreamID, Code: code}
+		return nil, false, false, nil
 	}
 	call.ours -= length
 	call.took(length - len(data)) // padding
 	if call.unary && !call.started && f.StreamEnded() {
 		call.received = true
 		call.took(len(data))
-		c.mu.Unlock()
-		return c.received(call, data)
+		return call, false, true, nil
 	}
 	call.body = append(call.body, data...)
 	c.charge(len(data))
 	// A large request is taken in parts. So is every request while the connection's window is nearly used up: it would
 	// hold the beginnings of many, and room for the end of none.
 	large := len(call.body) >= smallBytes || len(call.body) >= prefixBytes && messageBytes(call.body) > smallBytes
-	start := !call.started && (large || c.ours < connWindow/4)
+	start = !call.started && (large || c.ours < connWindow/4)
 	call.started = call.started || start
 	call.received = f.StreamEnded()
 	call.wake()
-	c.mu.Unlock()
-	if start {
-		call.start()
+	return call, start, false, nil
+}
+
+// misplaced returns what is wrong with a part of a call's requests. The caller holds mu. Nothing is wrong with one for a
+// call that the server has ended.
+func (c *conn) misplaced(call *Call, f *http2.DataFrame) http2.ErrCode {
+	switch {
+	case call == nil && c.was(f.StreamID) == closedByBoth:
+		return http2.ErrCodeStreamClosed
+	case call == nil:
+		return http2.ErrCodeNo
+	case !call.received && !call.announced(len(f.Data()), f.StreamEnded()):
+		return http2.ErrCodeProtocol
+	case call.received:
+		return http2.ErrCodeStreamClosed
+	case int(f.Length) > call.ours:
+		return http2.ErrCodeFlowControl
 	}
-	return nil
+	return http2.ErrCodeNo
 }
 
 // received begins a call that has been received as a whole, or tells its handler. Data come behind what was received
 // before.
-func (c *conn) received(call *Call, data []byte) error {
-	c.mu.Lock()
-	if call.started {
-		call.wake()
-		c.mu.Unlock()
-		return nil
+func (c *conn) received(call *Call, data []byte) {
+	data, waits := call.all(data)
+	if !waits {
+		return
 	}
-	if len(call.body) > 0 {
-		c.charge(-len(call.body))
-		call.took(len(call.body))
-		data, call.body = append(call.body, data...), nil
-	}
-	c.mu.Unlock()
 	begin := c.server.o.Begin
 	if message, ok := only(data); ok && call.unary && begin != nil && begin(call, call.request.method, message) {
-		return nil
+		return
 	}
 	if len(data) > 0 {
 		call.whole = append([]byte(nil), data...)
 	}
 	call.start()
-	return nil
+}
+
+// all returns what was received of a call that waits for its whole request. If a handler has the call, all tells it that
+// nothing follows.
+func (s *Call) all(last []byte) (data []byte, waits bool) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.started {
+		s.wake()
+		return nil, false
+	}
+	if len(s.body) == 0 {
+		return last, true
+	}
+	c.charge(-len(s.body))
+	s.took(len(s.body))
+	data, s.body = append(s.body, last...), nil
+	return data, true
 }
 
 // prefixBytes is the length of what comes before each message: whether it is compressed, and its length.

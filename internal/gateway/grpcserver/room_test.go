@@ -76,18 +76,24 @@ func TestHalfSentRequests(t *testing.T) {
 func (s *tested) await(t *testing.T, holds func(*conn) bool) {
 	t.Helper()
 	ctx := within(t)
-	for ctx.Err() == nil {
-		s.mu.Lock()
-		for c := range s.conns {
-			if holds(c) {
-				s.mu.Unlock()
-				return
-			}
+	for !s.any(holds) {
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
 		}
-		s.mu.Unlock()
 		runtime.Gosched()
 	}
-	t.Fatal(ctx.Err())
+}
+
+// any reports whether something holds for a connection. holds may end the test.
+func (s *tested) any(holds func(*conn) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if holds(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestRequestThatDoesNotArrive: a large request that does not arrive ends, and so does one that waits for room.

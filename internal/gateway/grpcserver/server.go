@@ -135,20 +135,21 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 			return err
 		}
-		s.serve(n, true)
+		s.serve(n, true, func(*Connection) {})
 	}
 }
 
 // Connection is a connection that is served.
 type Connection struct{ *conn }
 
-// ServeConn serves one connection, on goroutines of its own; nil: the server ends, and the connection is closed.
-func (s *Server) ServeConn(n net.Conn) *Connection { return s.serve(n, false) }
+// ServeConn serves one connection, on goroutines of its own, unless the server ends: then it closes the connection. known
+// gets the connection before anything is read of it.
+func (s *Server) ServeConn(n net.Conn, known func(*Connection)) { s.serve(n, false, known) }
 
 // serve serves one connection. One that is trusted is not ended for want of memory, and has as many calls as it wants: it
 // carries those of many clients, which are limited where they arrive. It has a memory of its own, so that no other
 // connection ends for what it holds.
-func (s *Server) serve(n net.Conn, trusted bool) *Connection {
+func (s *Server) serve(n net.Conn, trusted bool, known func(*Connection)) {
 	c := newConn(s, n)
 	if trusted {
 		c.trusted, c.account = true, NewMemory(0).join(c.account.name, nil)
@@ -157,16 +158,16 @@ func (s *Server) serve(n net.Conn, trusted bool) *Connection {
 	defer s.mu.Unlock()
 	if s.ending {
 		n.Close()
-		return nil
+		return
 	}
 	s.conns[c] = true
+	known(&Connection{c})
 	s.gone.Go(func() {
 		c.run()
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
 	})
-	return &Connection{c}
 }
 
 // Idle reports whether no call is under way.

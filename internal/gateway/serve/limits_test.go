@@ -52,7 +52,7 @@ func TestLargestBody(t *testing.T) {
 	if got := post(t, address, bytes.NewReader(make([]byte, most+1))); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body above the limit: status %d", got)
 	}
-	if got := post(t, address, bytes.NewReader(make([]byte, most))); got != http.StatusOK || <-ended != nil {
+	if got := post(t, address, bytes.NewReader(make([]byte, most))); got != http.StatusOK || await(t, "the largest body", ended) != nil {
 		t.Errorf("the largest body: status %d", got)
 	}
 	unknown := io.MultiReader(bytes.NewReader(make([]byte, most+1))) // of no length that the client knows
@@ -60,7 +60,7 @@ func TestLargestBody(t *testing.T) {
 		t.Errorf("a body of unknown length: status %d", got)
 	}
 	var tooLarge *http.MaxBytesError
-	if err := <-ended; !errors.As(err, &tooLarge) {
+	if err := await(t, "a body of unknown length", ended); !errors.As(err, &tooLarge) {
 		t.Errorf("reading it: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func announce(t *testing.T, address string, length int) net.Conn {
 func TestSlowBody(t *testing.T) {
 	address, ended := serveBodies(t, func(l *bodyLimit) { l.timeout = time.Millisecond })
 	announce(t, address, 100)
-	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := await(t, "a body that does not arrive", ended); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading the body: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestAnnouncedBodies(t *testing.T) {
 		announce(t, address, 2*smallBody)
 	}
 	large := strings.Repeat(" ", 2*smallBody)
-	if got := post(t, address, strings.NewReader(large)); got != http.StatusOK || <-ended != nil {
+	if got := post(t, address, strings.NewReader(large)); got != http.StatusOK || await(t, "a large request", ended) != nil {
 		t.Errorf("a large request: status %d", got)
 	}
 	const part = 64 << 10
@@ -108,7 +108,7 @@ func TestAnnouncedBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := <-ended; !errors.Is(err, errCut) {
+	if err := await(t, "a request that takes too much", ended); !errors.Is(err, errCut) {
 		t.Errorf("a request that takes too much: %v", err)
 	}
 	if got := post(t, address, strings.NewReader("{}")); got != http.StatusOK {
@@ -126,12 +126,13 @@ func TestUnreadBodies(t *testing.T) {
 	for range most {
 		announce(t, s.address, 100)
 	}
-	for {
-		switch body, err := get(dial(t, s.address), "/"); {
-		case err == nil && body == "here":
+	for limit := time.Now().Add(time.Minute); ; {
+		body, err := get(dial(t, s.address), "/")
+		if err == nil && body == "here" {
 			return
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			t.Fatal(err)
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("another connection gets %q, %v", body, err)
 		}
 	}
 }

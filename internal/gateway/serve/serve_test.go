@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -60,10 +62,42 @@ func (w *watchedLog) await(t *testing.T, part string) {
 
 // started is a server of one page, /, whose answer waits if the query says so.
 type started struct {
+	server  *Server
 	address string
 	log     *watchedLog
 	entered chan struct{} // a page that waits
-	leave   chan struct{}
+	leave   chan struct{} // closed by release, which the end of the test calls too
+	release func()
+}
+
+// await waits for a value that another goroutine sends, so that a test whose server does nothing fails at once.
+func await[T any](t *testing.T, what string, values <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-values:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: not within a minute", what)
+		panic("not reached")
+	}
+}
+
+// awaitIdle waits until a connection has no request under way. The client may have its answer before.
+func (s *started) awaitIdle(t *testing.T) {
+	t.Helper()
+	limit := time.Now().Add(time.Minute)
+	for {
+		s.server.open.mu.Lock()
+		idle := s.server.open.oldestIdle()
+		s.server.open.mu.Unlock()
+		if idle != nil {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatal("every connection has a request under way, a minute after an answer")
+		}
+		runtime.Gosched()
+	}
 }
 
 func start(t *testing.T, c TowardsClients, most int) *started {
@@ -71,6 +105,7 @@ func start(t *testing.T, c TowardsClients, most int) *started {
 	s := &started{
 		log: &watchedLog{make(chan string, 1000)}, entered: make(chan struct{}, 100), leave: make(chan struct{}),
 	}
+	s.release = sync.OnceFunc(func() { close(s.leave) })
 	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "wait" {
 			s.entered <- struct{}{}
@@ -82,7 +117,7 @@ func start(t *testing.T, c TowardsClients, most int) *started {
 		Page: pages, Unary: func(string) bool { return false },
 		Handle: func(string, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "") },
 	})
-	server := New(calls, pages, most, slog.New(slog.NewTextHandler(s.log, nil)))
+	s.server = New(calls, pages, most, slog.New(slog.NewTextHandler(s.log, nil)))
 	l, err := Listen("--listen", "127.0.0.1:0", c)
 	if err != nil {
 		t.Fatal(err)
@@ -91,16 +126,17 @@ func start(t *testing.T, c TowardsClients, most int) *started {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := server.Serve(ctx, l); err != nil {
+		if err := s.server.Serve(ctx, l); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() {
+		s.release()
 		cancel()
 		ended.Wait()
 		over, stop := context.WithTimeout(context.Background(), time.Second)
 		defer stop()
-		server.Stop(over)
+		s.server.Stop(over)
 	})
 	return s
 }
@@ -205,35 +241,45 @@ func takeDescriptors(t *testing.T) (taken []*os.File) {
 // TestConnectionsAreLimited: at the limit the oldest connection without a request ends, and one with a request stays.
 func TestConnectionsAreLimited(t *testing.T) {
 	s := start(t, TowardsClients{}, 2)
-	busy := dial(t, s.address)
-	answer := make(chan string, 1)
-	go func() {
-		page, _ := get(busy, "/?wait")
-		answer <- page
-	}()
-	<-s.entered
+	busy := s.waiting(t)
 	idle := dial(t, s.address)
 	if page, err := get(idle, "/"); page != "here" {
 		t.Fatalf("%q, %v", page, err)
 	}
-	next := dial(t, s.address)
-	if page, err := get(next, "/"); page != "here" {
-		t.Errorf("a connection beyond the limit: %q, %v", page, err)
-	}
+	s.awaitIdle(t)
+	next := s.waiting(t)
 	s.log.await(t, "the limit of connections is reached")
-	if _, err := idle.Read(make([]byte, 1)); err == nil {
-		t.Error("the idle connection is open")
+	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection is open, or was not closed: %v", err)
 	}
-	go get(next, "/?wait")
-	<-s.entered
-	refused := dial(t, s.address)
-	if page, err := get(refused, "/"); err == nil {
+	if page, err := get(dial(t, s.address), "/"); err == nil {
 		t.Errorf("all connections have requests under way, and a new one got %q", page)
 	}
-	close(s.leave)
-	if page := <-answer; page != "here" {
-		t.Errorf("the busy connection got %q", page)
+	s.release()
+	for _, answer := range []<-chan string{busy, next} {
+		if page := await(t, "the answer of a busy connection", answer); page != "here" {
+			t.Errorf("a busy connection got %q", page)
+		}
 	}
+}
+
+// waiting connects and asks for a page that waits. It returns when the page has been entered.
+func (s *started) waiting(t *testing.T) (answer <-chan string) {
+	t.Helper()
+	n, result := dial(t, s.address), make(chan string, 1)
+	go func() {
+		page, err := get(n, "/?wait")
+		if err != nil {
+			page = err.Error()
+		}
+		result <- page
+	}()
+	select {
+	case <-s.entered:
+	case page := <-result:
+		t.Fatalf("a page that waits has the answer %q", page)
+	}
+	return result
 }
 
 // TestIdleCallersMakePlace: a connection of HTTP/2 without a call is told to go away.

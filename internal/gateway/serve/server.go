@@ -113,9 +113,7 @@ func (s *Server) serve(c *connection, secure *tls.Config, web *queue) {
 		web.push(n)
 		return
 	}
-	if served := s.calls.ServeConn(n); served != nil {
-		c.uses(served.Idle, served.End)
-	}
+	s.calls.ServeConn(n, func(served *grpcserver.Connection) { c.uses(served.Idle, served.End) })
 }
 
 // farewell ends a connection of which some bytes may not be read. The client sees its end, and no reset.
