@@ -12,13 +12,14 @@ const (
 	node     = "internal/node"
 	cluster  = "internal/cluster"
 	gateway  = "internal/gateway"
+	member   = "internal/member"
 	platform = "internal/platform"
 	verify   = "internal/verify"
 	eval     = "internal/eval"
 	commands = "internal/cli"
 )
 
-var product = []string{"wire", "api", "client", node, cluster, gateway, platform}
+var product = []string{"wire", "api", "client", node, cluster, gateway, member, platform}
 
 // wing is a folder and the other folders that its packages may import. Packages in one folder may import each other.
 // The rule of the longest folder that holds a package applies.
@@ -48,6 +49,7 @@ var wings = []wing{
 	{node + "/pods", []string{platform}},
 	{"internal/cni", []string{node + "/pods", platform}},
 	{gateway, product},
+	{member, product},
 	{node, product},
 	{cluster, product},
 	{verify, append(slices.Clone(product), "spec")},
@@ -75,13 +77,14 @@ var reserved = []struct {
 		eval + "/bench", "internal/cni"}, "links and network namespaces belong to the planes below sockets, the CNI plugin, " +
 		"the benchmarks and the lab"},
 	{"github.com/containernetworking/", []string{"internal/cni", "cmd/netcraq-cni"}, "CNI belongs to its plugin"},
-	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect",
+	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, member, "client/follow", "client/connect",
 		commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
-		gateway + "/memory", gateway + "/serve", verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
+		gateway + "/memory", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
+		eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
 		eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
-		"and its checks, and to the systems compared with it"},
+		"and its checks, to members, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},
 	{"helm.sh/", []string{"tools/chart"}, "Helm renders the chart, in a module of its own"},
