@@ -46,6 +46,7 @@ var wings = []wing{
 	{"examples", []string{"client", commands + "/clitest"}},
 	{gateway + "/core", nil},
 	{gateway + "/placement", nil},
+	{member + "/core", nil},
 	{node + "/pods", []string{platform}},
 	{"internal/cni", []string{node + "/pods", platform}},
 	{gateway, product},
@@ -176,7 +177,7 @@ func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
 
 // Pure packages compute: time, sender and everything random are arguments.
 var (
-	pure   = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement"}
+	pure   = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement", member + "/core"}
 	impure = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog",
 		"context", "math/rand", "math/rand/v2", "crypto/rand"}
 	fromClocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
