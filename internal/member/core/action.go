@@ -28,6 +28,9 @@ type WriteObject struct {
 	AnyVersion, AnyEpoch bool
 }
 
+// Look asks for a sample that is taken now: the caller takes one and calls [Machine.Applied].
+type Look struct{}
+
 // Ready answers reads: their point is Point. The caller waits until its store has applied Point.Index, and answers as of exactly
 // Point.Revision. If it cannot, for instance because the revision is compacted, it reads as after [Slow].
 type Ready struct {
@@ -49,6 +52,7 @@ type Left struct{ Leaves []uint64 }
 
 func (Propose) action()     {}
 func (Renew) action()       {}
+func (Look) action()        {}
 func (ReadObjects) action() {}
 func (WriteObject) action() {}
 func (Ready) action()       {}
@@ -92,6 +96,7 @@ const (
 
 // Sample is the applied state of the own member.
 type Sample struct {
+	Asked   int64    // the time before the sample was begun
 	Members []Member // all in etcd's list, learners too
 	Applied Point
 }

@@ -17,12 +17,12 @@
 //
 // # The caller's duties
 //
-//   - [Sample.Members] is read first, then the revision, then the applied index. The time is read after the sample, except
-//     for the time at which [Renew] asks: that is read before.
+//   - [Sample.Asked] is read first, then the members, then the revision, then the applied index, then the time of the event.
+//   - Samples are taken one after the other, and handed over in this order.
 //   - Times are nanoseconds of a clock that counts while the machine is suspended (CLOCK_BOOTTIME).
 //   - A [Propose] action is sent at most once. The machine proposes again by itself.
 //   - The machine is made when etcd has published the member's own attributes in this life (ReadyNotify).
-//   - [Machine.Applied] is called after each change of the members, and [Machine.Tick] at least every [Options.Every].
+//   - [Machine.Applied] and [Machine.Tick] are called at least every [Options.Every].
 //   - Each call of the chain and each [Renew] gets one answer. A call that takes too long is answered as failed.
 //   - A write whose answer is [Unknown] may be executed later, once.
 //

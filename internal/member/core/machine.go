@@ -1,14 +1,17 @@
 package core
 
+import "slices"
+
 // Options configure a [Machine]. Times are in nanoseconds.
 type Options struct {
 	Member uint64 // the own member's ID
-	Life   uint64 // random, another one for each start of the process; not 0
-	TTL    int64  // how long others wait for a member that is silent
-	Every  int64  // the longest time between two ticks, and between two pushes of what nobody waits for
+	Life   uint64 // random, another one for each start of the process
+	// TTL bounds how long a member that nobody hears may read fast: its right to do so ends by nine tenths of TTL.
+	TTL   int64
+	Every int64 // the longest time between two ticks, and between two pushes of what nobody waits for
 	// Patience is how long something may wait for a push before the member leaves the generation.
 	Patience int64
-	// Rest is how long a member that left by itself waits before it joins again.
+	// Rest is how long a member waits after the chain has failed it before it joins again.
 	Rest    int64
 	Without Rule
 }
@@ -22,14 +25,69 @@ const (
 	Local             // anything else that the own store has
 )
 
-// Machine is one life of a member. All methods but [Machine.Actions] are events.
+// Machine is one life of a member. All methods but [Machine.Actions] and [Machine.Status] are events.
 type Machine struct {
 	o       Options
 	actions []Action
+	calls   uint64 // number of the last call of the chain
+
+	want    bool
+	leaves  []leave
+	resting int64 // until when the member does not join
+
+	sample   Sample
+	sampled  bool
+	state    State
+	own      Record // of this member in the sample
+	ownSince int64  // since when samples have shown it
+	applied  Point
+
+	record   Record // that this member wants to have; its serial is the last proposal's
+	sent     Record // the last proposal
+	sentAt   int64
+	drawn    uint64 // numbers and serials
+	set      []uint64
+	exposed  bool   // others may read fast in a generation for which the own object counts
+	left     uint64 // that generation; 0: of an earlier life
+	renewing bool
+	asked    int64 // the last renewal
+	grants   []grant
+	valid    bool // a grant was valid at the last tick
+
+	object object
+	known  Point // the register of the generation, as far as this member knows
+	pushed int64 // when the last push was sent
+
+	reads   []uint64 // that the next bundle serves
+	bundle  bundle
+	reveals []reveal
+	looking bool // [Look] has been asked for
+}
+
+// leave is a [Machine.Leave].
+type leave struct {
+	id   uint64
+	told bool
+}
+
+// grant is the right to read fast.
+type grant struct {
+	asked int64
+	floor int64 // the revision of the sample
+}
+
+// reveal is a [Machine.Reveal] that waits.
+type reveal struct {
+	id    uint64
+	point Point
+	since int64
 }
 
 // New makes the machine of a life that has just begun. It wants to join from the first sample on, unless [Machine.Want] says no.
-func New(o Options) *Machine { return &Machine{o: o} }
+func New(o Options) *Machine { return &Machine{o: o, want: true, exposed: true, drawn: o.Life} }
+
+func (m *Machine) on(r Rule) bool { return m.o.Without&r == 0 }
+func (m *Machine) emit(a Action)  { m.actions = append(m.actions, a) }
 
 // Actions returns what the caller has to do, in this order, and forgets it.
 func (m *Machine) Actions() []Action {
@@ -39,50 +97,109 @@ func (m *Machine) Actions() []Action {
 }
 
 // Want says whether the member is to join. An operator switches chain reads off and on with it.
-func (m *Machine) Want(now int64, join bool) {}
+func (m *Machine) Want(now int64, join bool) {
+	m.want = join
+	m.proceed(now)
+}
 
 // Applied takes the state that the own member has applied.
-func (m *Machine) Applied(now int64, s Sample) {}
+func (m *Machine) Applied(now int64, s Sample) {
+	m.looking = false
+	m.take(now, s)
+	m.proceed(now)
+}
 
-// Advance takes the point that the own member has applied: the revision was read before the index. It is cheaper than [Machine.Applied],
-// and called before each [Machine.Reveal].
-func (m *Machine) Advance(now int64, p Point) {}
+// Advance takes the point that the own member has applied: the revision was read before the index. It is called before each
+// [Machine.Reveal], and is cheaper than [Machine.Applied].
+func (m *Machine) Advance(p Point) { m.applied = m.applied.join(p) }
 
 // Renewed answers [Renew]: s was taken after a linearizable read of etcd that began at asked. ok is false if that read failed.
-func (m *Machine) Renewed(now, asked int64, s Sample, ok bool) {}
-
-// Objects answers [ReadObjects]: the objects in the order of the call. ok is false if the chain did not answer for all.
-func (m *Machine) Objects(now int64, call uint64, found []Found, ok bool) {}
-
-// Written answers [WriteObject]. version is that of the key if the outcome is [Done].
-func (m *Machine) Written(now int64, call uint64, outcome Outcome, version uint64) {}
+func (m *Machine) Renewed(now, asked int64, s Sample, ok bool) {
+	m.renewing = false
+	if ok {
+		m.take(now, s)
+		if m.reading() {
+			m.grants = append(m.grants, grant{asked, s.Applied.Revision})
+		}
+	}
+	m.proceed(now)
+}
 
 // Tick lets time pass.
-func (m *Machine) Tick(now int64) {}
+func (m *Machine) Tick(now int64) {
+	m.valid = m.granted(now, m.known.Revision)
+	if m.joined() && len(m.reveals) > 0 && now-m.reveals[0].since >= m.o.Patience {
+		m.failed(now)
+	}
+	m.proceed(now)
+}
 
 // Read asks for the point of a linearizable read. [Ready] or [Slow] names id once.
-func (m *Machine) Read(now int64, id uint64) {}
+func (m *Machine) Read(now int64, id uint64) {
+	switch {
+	case !m.reading():
+		m.emit(Slow{[]uint64{id}, NotOn})
+	case len(m.grants) == 0:
+		m.emit(Slow{[]uint64{id}, NoSession})
+	default:
+		m.reads = append(m.reads, id)
+		m.readAll()
+	}
+}
 
-// Reveal asks to show p, which the own store has. [Show] names id once. The index of p is 0 unless what is shown has no revision of its own,
-// as a change of authentication.
-func (m *Machine) Reveal(now int64, id uint64, p Point, kind Kind) {}
+// Reveal asks to show p, which the own store has. [Show] names id once. The index of p is 0 unless what is shown has no revision
+// of its own, as a change of authentication.
+func (m *Machine) Reveal(now int64, id uint64, p Point, kind Kind) {
+	if !m.on(Push) || kind == Local && !m.on(Reveal) {
+		m.emit(Show{[]uint64{id}})
+		return
+	}
+	m.reveals = append(m.reveals, reveal{id, p, now})
+	m.applied = m.applied.join(p)
+	m.proceed(now)
+}
 
-// Leave ends the fast reads of this member and asks to be told by [Left], with id, when no other member reads fast either and
-// nothing is shown that others miss. The member stays out until [Machine.Return] with the same id. A graceful stop, and the
-// addition or removal of a member, wait for [Left]. It comes within the time to live at most while etcd has a leader.
-func (m *Machine) Leave(now int64, id uint64) {}
+// Leave ends the fast reads of this member and asks to be told by [Left], with id, when no other member can read fast without what
+// this one shows. The member stays out until [Machine.Return] with the same id. A graceful stop, and the addition or
+// removal of a member, wait for [Left]. While etcd has a leader it comes within little more than the time to live.
+func (m *Machine) Leave(now int64, id uint64) {
+	if !m.on(Members) {
+		m.emit(Left{[]uint64{id}})
+		return
+	}
+	m.leaves = append(m.leaves, leave{id: id})
+	m.proceed(now)
+}
 
 // Return ends a [Machine.Leave]. After a change of members it is called when the own store has applied the change.
-func (m *Machine) Return(now int64, id uint64) {}
+func (m *Machine) Return(now int64, id uint64) {
+	m.leaves = slices.DeleteFunc(m.leaves, func(l leave) bool { return l.id == id })
+	m.proceed(now)
+}
+
+// proceed does what can be done.
+func (m *Machine) proceed(now int64) {
+	m.join(now)
+	m.settle(now)
+	m.changeObject(now)
+	m.propose(now)
+	m.renew(now)
+	m.show(now)
+}
 
 // Status is what operators see.
 type Status struct {
 	State   State  // by the last sample
-	Joined  uint64 // the generation in which this member reads and pushes; 0: none
-	Reading bool   // a read would be asked from the chain now
-	Free    bool   // nothing waits for pushes: all may be shown
+	Joined  uint64 // the generation in which this member pushes; 0: none
+	Reading bool   // reads are asked from the chain
+	Free    bool   // nothing waits for a push
 	Known   Point  // the register, as far as this member knows
 }
 
 // Status returns the state at a time.
-func (m *Machine) Status(now int64) Status { return Status{} }
+func (m *Machine) Status(now int64) Status {
+	return Status{
+		State: m.state, Joined: m.record.Generation, Reading: m.reading() && m.granted(now, m.known.Revision),
+		Free: !m.joined() && (!m.exposed || m.waited(now)), Known: m.known,
+	}
+}

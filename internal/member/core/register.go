@@ -1,0 +1,237 @@
+package core
+
+import "slices"
+
+// object is what this member knows of its own object in the chain.
+type object struct {
+	seen           bool // all else is known
+	exists         bool
+	version, epoch uint64
+	value          Object
+	call           uint64 // under way; 0: none
+	writes         bool   // that call is a write
+	next           Object // that it writes
+	after          int64  // when the next call may begin: after a failure
+}
+
+// bundle is a read of all objects.
+type bundle struct {
+	call       uint64 // under way; 0: none
+	generation uint64
+	reads      []uint64
+	valid      bool // a grant was valid when the last tick before the bundle looked
+}
+
+func (m *Machine) call() uint64 {
+	m.calls++
+	return m.calls
+}
+
+// changeObject begins the next change of the own object, if one is due.
+func (m *Machine) changeObject(now int64) {
+	next, due := m.nextObject(now)
+	switch o := &m.object; {
+	case !due || o.call != 0 || now < o.after:
+	case !o.seen:
+		o.call, o.writes = m.call(), false
+		m.emit(ReadObjects{o.call, []uint64{m.o.Member}})
+	case m.joined() && m.on(Remake) && (!o.exists || o.value.Generation != m.record.Generation):
+		m.leave() // the chain lost the object
+		m.changeObject(now)
+	default:
+		o.call, o.writes, o.next = m.call(), true, next
+		m.pushed = now
+		w := WriteObject{Call: o.call, Version: o.version, Epoch: o.epoch, Object: next}
+		w.AnyVersion, w.AnyEpoch = !m.on(OwnObject), !m.on(Remake)
+		m.emit(w)
+	}
+}
+
+// nextObject returns what the own object is to be, and whether a change is due.
+func (m *Machine) nextObject(now int64) (next Object, due bool) {
+	if m.joined() {
+		next = Object{m.record.Generation, m.applied}
+		behind := !m.known.covers(m.applied)
+		return next, behind && (len(m.reveals) > 0 || now-m.pushed >= m.o.Every || m.belowFloor())
+	}
+	if now < m.resting && !m.waits() {
+		return next, false
+	}
+	if target := m.target(); target != 0 {
+		return Object{target, m.applied}, true
+	}
+	return next, m.sampled && (m.exposed || m.want && !m.object.seen)
+}
+
+// waits reports whether something waits until others cannot read fast.
+func (m *Machine) waits() bool { return m.exposed && len(m.reveals)+len(m.leaves) > 0 }
+
+// belowFloor reports whether the newest grant waits for a push.
+func (m *Machine) belowFloor() bool {
+	return len(m.grants) > 0 && m.known.Revision < m.grants[len(m.grants)-1].floor
+}
+
+// Written answers [WriteObject]. version is that of the key if the outcome is [Done].
+func (m *Machine) Written(now int64, call uint64, outcome Outcome, version uint64) {
+	o := &m.object
+	if call != o.call || !o.writes {
+		return
+	}
+	o.call = 0
+	if o.seen = outcome == Done; o.seen {
+		o.exists, o.version, o.value = true, version, o.next
+		switch {
+		case !m.joined() && o.value.Generation == m.left && m.left != 0: // it was sent before this member left
+		case !m.joined():
+			m.exposed = false // the object does not count any more where this member was
+			if target := m.target(); target != 0 && target == o.value.Generation {
+				m.enter(target)
+			}
+		case o.value.Generation == m.record.Generation:
+			m.known = m.known.join(o.value.Point)
+		}
+	}
+	m.answered(now, outcome != Unknown)
+}
+
+// Objects answers [ReadObjects]: the objects in the order of the call. ok is false if the chain did not answer for all.
+func (m *Machine) Objects(now int64, call uint64, found []Found, ok bool) {
+	switch o := &m.object; {
+	case call == m.bundle.call:
+		m.bundled(now, found, ok)
+		return
+	case call != o.call || o.writes:
+		return
+	case ok:
+		o.call, o.seen = 0, true
+		o.exists, o.version, o.epoch = found[0].Exists, found[0].Version, found[0].Epoch
+		o.value, _ = DecodeObject(found[0].Value) // what is no object counts for no generation
+		if m.joined() && o.exists && o.value.Generation == m.record.Generation {
+			m.known = m.known.join(o.value.Point)
+		}
+	default:
+		o.call = 0
+	}
+	m.answered(now, ok)
+}
+
+// answered goes on after a call of the own object. What failed is tried again after a while.
+func (m *Machine) answered(now int64, ok bool) {
+	if m.object.after = now; !ok {
+		m.object.after = now + m.o.Every
+		if !m.joined() {
+			m.failed(now)
+		}
+	}
+	m.proceed(now)
+}
+
+// readAll reads the register for the reads that wait.
+func (m *Machine) readAll() {
+	if m.bundle.call != 0 || len(m.reads) == 0 || !m.reading() {
+		return
+	}
+	m.bundle = bundle{m.call(), m.record.Generation, m.reads, m.valid}
+	m.reads = nil
+	m.emit(ReadObjects{m.bundle.call, slices.Clone(m.set)})
+}
+
+// slow answers all reads that wait.
+func (m *Machine) slow(why Reason) {
+	if reads := append(m.bundle.reads, m.reads...); len(reads) > 0 {
+		m.emit(Slow{reads, why})
+	}
+	m.bundle.reads, m.reads = nil, nil
+}
+
+// bundled takes the objects of all members.
+func (m *Machine) bundled(now int64, found []Found, ok bool) {
+	b := m.bundle
+	m.bundle = bundle{}
+	register, why, whole := m.register(b.generation, found, ok)
+	if whole && m.joined() && b.generation == m.record.Generation {
+		m.known = m.known.join(register)
+	}
+	granted := m.granted(now, register.Revision)
+	if !m.on(Recheck) {
+		granted = b.valid
+	}
+	switch {
+	case len(b.reads) == 0:
+	case !whole:
+		m.emit(Slow{b.reads, why})
+	case !m.reading():
+		m.emit(Slow{b.reads, NotOn})
+	case !granted:
+		if why = NoSession; m.granted(now, m.applied.Revision) {
+			why = BelowJoined
+		}
+		m.emit(Slow{b.reads, why})
+	default:
+		if !m.on(Exact) {
+			register = register.join(m.applied)
+		}
+		m.emit(Ready{b.reads, register})
+	}
+	if m.joined() && b.generation == m.record.Generation {
+		switch {
+		case !ok:
+			m.failed(now)
+		case m.on(Remake) && !counts(found[slices.Index(m.set, m.o.Member)], b.generation): // the chain lost it
+			m.object.seen = false
+			m.leave()
+		}
+	}
+	m.readAll()
+	m.proceed(now)
+}
+
+// counts reports whether an object counts for a generation.
+func counts(f Found, generation uint64) bool {
+	o, err := DecodeObject(f.Value)
+	return f.Exists && err == nil && o.Generation == generation
+}
+
+// register returns the greatest point, if all objects count for the generation.
+func (m *Machine) register(generation uint64, found []Found, ok bool) (p Point, why Reason, whole bool) {
+	if !ok {
+		return p, NoChain, false
+	}
+	for _, f := range found {
+		if !counts(f, generation) {
+			return p, NoObject, false
+		}
+		o, _ := DecodeObject(f.Value)
+		p = p.join(o.Point)
+	}
+	return p, 0, true
+}
+
+// show lets everything be shown that may be.
+func (m *Machine) show(now int64) {
+	if len(m.reveals) == 0 {
+		return
+	}
+	free := !m.joined() && (!m.exposed || !m.on(OffWait))
+	var ids []uint64
+	m.reveals = slices.DeleteFunc(m.reveals, func(r reveal) bool {
+		shown := free || m.exposed && m.known.covers(r.point) || m.seenOut(now, &r)
+		if shown {
+			ids = append(ids, r.id)
+		}
+		return shown
+	})
+	if len(ids) > 0 {
+		m.emit(Show{ids})
+	}
+	if len(m.reveals) > 0 && !m.joined() && m.waited(now) && !m.looking {
+		m.looking = true
+		m.emit(Look{})
+	}
+}
+
+// seenOut reports whether a sample taken since the call says that this member has been out for long: its record could have come
+// back since an earlier sample.
+func (m *Machine) seenOut(now int64, r *reveal) bool {
+	return m.waited(now) && m.sample.Asked >= r.since
+}
