@@ -305,7 +305,8 @@ func (s *Call) pump() {
 		s.pending, s.window, c.window = s.pending[n:], s.window-n, c.window-n
 		c.work.Signal()
 	}
-	c.hold(len(s.pending) - before)
+	c.held += len(s.pending) - before
+	c.owed += len(s.pending) - before
 	c.count()
 	if len(s.pending) == 0 {
 		s.pending = nil
@@ -408,7 +409,7 @@ func (s *Call) Context() context.Context { return s.ctx }
 // of a unary call leaves with its status.
 func (s *Call) SendMsg(m any) error {
 	if s.unary && !s.request.page {
-		if err := s.takeTurn(func() int { return s.uncounted(m) }); err != nil {
+		if err := s.takeTurn(func() int { return s.uncounted(m) }, nil); err != nil {
 			return err
 		}
 	}
@@ -420,13 +421,13 @@ func (s *Call) SendMsg(m any) error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.charge(-s.room.answered)
-	s.room.answered = 0
 	if s.over || s.trailer {
 		return s.lost()
 	}
 	s.head()
-	c.hold(prefixBytes + data.Len())
+	c.held += prefixBytes + data.Len()
+	c.charge(prefixBytes + data.Len() - s.room.answered) // at once: others wait for what is freed
+	s.room.answered = 0
 	s.pending = appendPrefix(slices.Grow(s.pending, prefixBytes+data.Len()), data.Len())
 	for _, part := range data {
 		s.pending = append(s.pending, part.ReadOnlyData()...)

@@ -114,31 +114,70 @@ func (a *account) leave() {
 	}
 }
 
-// wait waits until an answer of unknown size may be taken.
-func (a *account) wait(ctx context.Context) error {
-	m := a.of
+// wait waits until an answer of n bytes may be made, and counts it; 0: the size is not known, and nothing is counted. It
+// returns false if the connection has ended, for want of memory or because ctx ended.
+func (a *account) wait(ctx context.Context, n int) bool {
 	for {
-		m.mu.Lock()
-		free, freed := a.used <= fairBytes || m.used <= m.bound/2, m.freed
-		m.mu.Unlock()
-		if free {
-			return nil
+		taken, freed := a.take(n)
+		if taken {
+			return true
 		}
 		timer := time.NewTimer(patience)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return ctx.Err()
+			return false
 		case <-freed:
 			timer.Stop()
 		case <-timer.C:
-			m.mu.Lock()
-			if m.freed == freed {
-				m.evict(m.bound / 2)
+			if a.insist(n, freed) {
+				return !a.hasEnded()
 			}
-			m.mu.Unlock()
 		}
 	}
+}
+
+// take counts n bytes if an answer of this size may be made now. Otherwise freed tells when to try again.
+func (a *account) take(n int) (taken bool, freed <-chan struct{}) {
+	m := a.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.used > fairBytes && m.used > m.bound/2 || n > 0 && m.used+n > m.largest() {
+		return false, m.freed
+	}
+	if !a.ended && n > 0 {
+		m.count(a, n)
+	}
+	return true, nil
+}
+
+// insist ends connections when patience did not help since a wait for freed began. It counts n bytes if only the size of
+// the answer is in the way: then the connection that waits may be the one that ends.
+func (a *account) insist(n int, freed <-chan struct{}) (taken bool) {
+	m := a.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.freed != freed:
+		return false
+	case m.used > m.bound/2:
+		m.evict(m.bound / 2)
+		return false
+	case !a.ended:
+		if m.count(a, n); m.used > m.bound {
+			m.evict(m.bound / 2)
+		}
+	}
+	return true
+}
+
+// largest returns the size of the largest answer that may be made. The rest of the bound is for requests and output.
+func (m *Memory) largest() int { return m.bound - m.bound/8 }
+
+func (a *account) hasEnded() bool {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	return a.ended
 }
 
 // evict ends the connections that have held most for the longest time until no more than a number of bytes are used. The

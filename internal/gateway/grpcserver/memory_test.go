@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -83,6 +85,96 @@ func TestUnreadAnswers(t *testing.T) {
 				t.Errorf("%d answers were made for a client that reads nothing", n)
 			}
 		})
+	}
+}
+
+// reserveBig makes a server that reserves its big answers before it makes them. made counts them.
+func reserveBig(memory int, made *atomic.Int64) func(*Options) {
+	return func(o *Options) {
+		handle := o.Handle
+		o.Memory = NewMemory(memory)
+		unary := o.Unary
+		o.Unary = func(method string) bool { return method == big || unary(method) }
+		o.Handle = func(method string, s grpc.ServerStream) error {
+			if method != big {
+				return handle(method, s)
+			}
+			var request wrapperspb.BytesValue
+			if err := s.RecvMsg(&request); err != nil {
+				return err
+			}
+			n := bigBytes * max(1, len(request.Value))
+			if err := s.(*Call).Reserve(func() int { return n }); err != nil {
+				return err
+			}
+			made.Add(1)
+			return s.SendMsg(wrapperspb.Bytes(make([]byte, n)))
+		}
+	}
+}
+
+// TestReservedAnswers: of a client that reads nothing, no more than [maxAnswers] answers are made.
+func TestReservedAnswers(t *testing.T) {
+	var made atomic.Int64
+	s := startServer(t, reserveBig(0, &made))
+	c := connect(t, s.address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	callBig(t, c, 2*maxRunning)
+	s.await(t, func(c *conn) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.running == maxRunning && len(c.later) > 0 && c.held >= maxAnswers*bigBytes
+	})
+	var out wrapperspb.BytesValue
+	if err := dial(t, s.address).Invoke(within(t), big, wrapperspb.Bytes(nil), &out); err != nil || len(out.Value) != bigBytes {
+		t.Errorf("another client: %d bytes, %v", len(out.Value), err)
+	}
+	if n := made.Load(); n > maxAnswers+1 {
+		t.Errorf("%d answers were made for a client that reads nothing", n)
+	}
+	c.Close()
+	s.awaitMemory(t, func(used int) bool { return used <= chargeStep })
+}
+
+// TestReservationsShareTheMemory: answers are counted before they are made, and those that exceed the memory together wait.
+func TestReservationsShareTheMemory(t *testing.T) {
+	const unit = 1 << 20
+	m := NewMemory(16 * unit)
+	none := func() { t.Error("a connection ends") }
+	var accounts []*account
+	for range 3 {
+		accounts = append(accounts, m.join("", none))
+	}
+	for i, want := range []bool{true, true, false} {
+		if got, _ := accounts[i].take(5 * unit); got != want {
+			t.Errorf("answer %d: taken %v", i, got)
+		}
+	}
+	_, freed := accounts[2].take(5 * unit)
+	accounts[0].add(-5 * unit)
+	select {
+	case <-freed:
+	default:
+		t.Error("the answer that waits is not told")
+	}
+	if got, _ := accounts[2].take(5 * unit); !got || m.used != 10*unit {
+		t.Errorf("taken %v, %d bytes are used", got, m.used)
+	}
+}
+
+// TestTooLargeAnswer: an answer that exceeds the memory is refused before it is made, and its connection goes on.
+func TestTooLargeAnswer(t *testing.T) {
+	const units = 16
+	var made atomic.Int64
+	s := startServer(t, reserveBig(units*bigBytes, &made))
+	conn, ctx := dial(t, s.address), within(t)
+	var out wrapperspb.BytesValue
+	err := conn.Invoke(ctx, big, wrapperspb.Bytes(make([]byte, units-1)), &out)
+	if status.Code(err) != codes.ResourceExhausted || made.Load() != 0 {
+		t.Errorf("%v", err)
+	}
+	err = conn.Invoke(ctx, big, wrapperspb.Bytes(make([]byte, units-units/8)), &out)
+	if err != nil || made.Load() != 1 {
+		t.Errorf("the largest answer: %v", err)
 	}
 }
 

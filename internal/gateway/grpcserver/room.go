@@ -113,8 +113,9 @@ func (s *Call) expire(after time.Duration) (stop func() bool) {
 var errLate = status.Error(codes.ResourceExhausted, "the request did not arrive in time")
 
 // takeTurn waits until an answer may take memory. So what waits for a client that does not read stays where it comes from.
-// taken is how much memory the answer takes there.
-func (s *Call) takeTurn(taken func() int) error {
+// taken is how much memory the answer takes there. size returns how much it will take here, which is counted; nil: that is
+// not known.
+func (s *Call) takeTurn(taken, size func() int) error {
 	c := s.conn
 	c.mu.Lock()
 	has, over := s.turn, s.over
@@ -134,15 +135,38 @@ func (s *Call) takeTurn(taken func() int) error {
 			return s.lost()
 		}
 	}
-	err := c.account.wait(s.ctx)
+	n := 0
+	if size != nil {
+		n = size()
+	}
+	if n > c.account.of.largest() {
+		c.turns.Release(1)
+		return status.Errorf(codes.ResourceExhausted, "the answer would take %d MiB of memory, and the gateway has %d MiB for "+
+			"all answers: read fewer keys at a time", n>>20, c.account.of.largest()>>20)
+	}
+	waited := c.account.wait(s.ctx, n)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil || s.over {
+	if !waited || s.over {
+		if waited {
+			c.charge(-n)
+		}
 		c.turns.Release(1)
 		return s.lost()
 	}
 	s.turn = true
+	s.room.answered += n
 	return nil
+}
+
+// Reserve waits until an answer may be made that takes as much memory as size returns, and counts it until it is encoded.
+// So what clients ask for and do not read is not made. Small answers do not wait, and neither do those of streams: they
+// wait as they are sent. size is called again after the wait for other answers.
+func (s *Call) Reserve(size func() int) error {
+	if !s.unary || size() <= smallBytes {
+		return nil
+	}
+	return s.takeTurn(func() int { return 0 }, size)
 }
 
 // wait counts what a call takes elsewhere while it waits for its turn.
@@ -170,7 +194,7 @@ func (s *Call) yield() {
 // Receive has a handler receive its answer from elsewhere, where it has begun to arrive: when it is the call's turn on its
 // connection, and among the answers of unknown size that the server receives at a time.
 func (s *Call) Receive(ctx context.Context, answer any, receive func() error) error {
-	if err := s.takeTurn(func() int { return waitingBytes }); err != nil {
+	if err := s.takeTurn(func() int { return waitingBytes }, nil); err != nil {
 		return err
 	}
 	return s.ReceiveNow(ctx, answer, receive)

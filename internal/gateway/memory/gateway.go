@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
@@ -61,6 +62,8 @@ type Options struct {
 	// 0: etcd's default.
 	ProgressEvery time.Duration
 	Log           *slog.Logger
+
+	memory *grpcserver.Memory // of clients' requests and answers; nil: [serve.RequestMemory]
 }
 
 // Gateway is one gateway of a keyspace.

@@ -83,6 +83,9 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 		a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Txn: q}, remote)
 		return complete(s.g, a, err)
 	}
+	if err := s.g.reserve(ctx, func(space *keyspace.Keyspace) int64 { return space.TxnReads(q) }); err != nil {
+		return nil, err
+	}
 	a, err := read(ctx, s.g, q, serializable(q), func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
 		if err := space.CheckReads(q); err != nil {
 			return nil, err
@@ -109,6 +112,9 @@ func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResp
 	if err := checkRange(q); err != nil {
 		return nil, err
 	}
+	if err := s.g.reserve(ctx, func(space *keyspace.Keyspace) int64 { return space.RangeReads(q) }); err != nil {
+		return nil, err
+	}
 	a, err := read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace) (*pb.RangeResponse, error) {
 		a, _, err := txn.Range(ctx, zap.NewNop(), space.Store(), q, true)
 		return a, err
@@ -116,6 +122,36 @@ func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResp
 		return pb.NewKVClient(c).Range
 	})
 	return complete(s.g, a, err)
+}
+
+// reserver is a call that counts an answer before it is made: see [grpcserver.Call.Reserve].
+type reserver interface{ Reserve(size func() int) error }
+
+type reserverKey struct{}
+
+// withReserver returns the context of a call's handler.
+func withReserver(down grpc.ServerStream) context.Context {
+	if r, ok := down.(reserver); ok {
+		return context.WithValue(down.Context(), reserverKey{}, r)
+	}
+	return down.Context()
+}
+
+// reserve waits until the answer to a read may be made. reads returns how much memory it takes, by this gateway's copy, also
+// if another gateway makes the answer. Nothing of the copy is in use while reserve waits for the client.
+func (g *Gateway) reserve(ctx context.Context, reads func(*keyspace.Keyspace) int64) error {
+	r, ok := ctx.Value(reserverKey{}).(reserver)
+	if !ok {
+		return nil
+	}
+	return r.Reserve(func() int {
+		space, done, err := g.present()
+		if err != nil {
+			return 0 // the read will say what is wrong
+		}
+		defer done()
+		return int(reads(space))
+	})
 }
 
 // read answers a read: a serializable one from this gateway's copy, another one from the active gateway's. That one

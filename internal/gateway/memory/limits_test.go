@@ -3,8 +3,11 @@ package memory
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
@@ -115,6 +119,45 @@ func TestTransactionsReadLittle(t *testing.T) {
 		}
 		if r := must(c.Get(ctx, "new"))(t); r.Kvs[0].ModRevision != revision {
 			t.Errorf("%v, want revision %d", r.Kvs, revision)
+		}
+	}
+}
+
+// TestLargeAnswersAreNotMade: a read whose answer takes more than the gateway's memory for answers is refused before the
+// answer is made, at every gateway. Its connection goes on.
+func TestLargeAnswersAreNotMade(t *testing.T) {
+	const memory, values, value = 4 << 20, 8, 1 << 20
+	cluster := startChain(t)
+	limited := func() *gateway {
+		return start(t, cluster, Options{LogEntries: 4096, memory: grpcserver.NewMemory(memory)})
+	}
+	a := limited()
+	a.waitActive(t)
+	for _, g := range []*gateway{a, limited()} {
+		c, ctx := open(t, g.address), t.Context()
+		for i := range values {
+			must(c.Put(ctx, fmt.Sprint(i), string(make([]byte, value))))(t)
+		}
+		everything := []clientv3.OpOption{clientv3.WithFromKey()}
+		must(c.Get(ctx, "0", clientv3.WithFromKey(), clientv3.WithSerializable(), clientv3.WithKeysOnly()))(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, ranged := c.Get(ctx, "\x00", everything...)
+		_, copied := c.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithSerializable())
+		_, sorted := c.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithLimit(1),
+			clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortDescend))
+		_, txn := c.Txn(ctx).Then(clientv3.OpGet("\x00", everything...)).Commit()
+		runtime.ReadMemStats(&after)
+		for name, err := range map[string]error{"range": ranged, "copy": copied, "sorted": sorted, "transaction": txn} {
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "read fewer keys") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > values*value/2 {
+			t.Errorf("%d bytes were made for answers that were refused", n)
+		}
+		if r := must(c.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithLimit(1)))(t); len(r.Kvs) != 1 {
+			t.Errorf("a read of one key: %d keys", len(r.Kvs))
 		}
 	}
 }

@@ -172,6 +172,10 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 		url = "https://" + s.o.Advertise
 	}
 	s.self.Name, s.self.ClientURLs = name, []string{url}
+	memory := s.o.memory
+	if memory == nil {
+		memory = serve.RequestMemory()
+	}
 	streams, unary := make(map[string]func(grpc.ServerStream) error), make(map[string]bool)
 	for _, service := range []struct {
 		desc   *grpc.ServiceDesc
@@ -189,7 +193,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			path := "/" + service.desc.ServiceName + "/" + method.MethodName
 			unary[path] = true
 			streams[path] = func(down grpc.ServerStream) error {
-				answer, err := method.Handler(service.server, down.Context(), down.RecvMsg, nil)
+				answer, err := method.Handler(service.server, withReserver(down), down.RecvMsg, nil)
 				if err != nil {
 					return err
 				}
@@ -219,7 +223,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			}
 			return handle(down)
 		},
-		Page: pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes, Memory: serve.RequestMemory(),
+		Page: pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes, Memory: memory,
 		PingEvery: serve.PingEvery, PingTimeout: serve.PingTimeout,
 	})
 }

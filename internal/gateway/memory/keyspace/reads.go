@@ -3,8 +3,10 @@ package keyspace
 import (
 	"bytes"
 	"context"
+	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"google.golang.org/grpc/codes"
@@ -38,6 +40,60 @@ func (k *Keyspace) checkDeletion(q *pb.DeleteRangeRequest) error {
 	}
 	m := meter{k: k, most: maxReads}
 	return m.verdict(m.keys(q.Key, q.RangeEnd, mvcc.RangeOptions{}, 0))
+}
+
+// TxnReads returns what a transaction reads, as [Keyspace.CheckReads] measures it, and 0 if that is one key at most. It
+// stops soon above maxReads.
+func (k *Keyspace) TxnReads(q *pb.TxnRequest) int64 {
+	if readsLittle(q) {
+		return 0
+	}
+	m := meter{k: k, most: maxReads}
+	return m.txn(q, 0)
+}
+
+// measuredAtATime is how many keys of a range are looked at together.
+const measuredAtATime = 1024
+
+// RangeReads returns what a range reads: keys and values, and entryOverhead for each of them; 0 for a single key. It builds
+// no part of the answer. Writes that are applied meanwhile may count or not.
+func (k *Keyspace) RangeReads(q *pb.RangeRequest) (read int64) {
+	o := optionsOf(q)
+	if o.CountOnly || len(q.RangeEnd) == 0 {
+		return 0
+	}
+	key, end, left := q.Key, endOf(q.RangeEnd), o.Limit
+	if left <= 0 {
+		left = math.MaxInt64
+	}
+	withValues := !o.FastKeysOnly
+	for o.FastKeysOnly = true; left > 0; left -= o.Limit {
+		m := meter{k: k}
+		o.Limit = min(left, measuredAtATime)
+		found, err := k.store.Range(context.Background(), key, end, o)
+		if err != nil {
+			return read // the store returns the error again when it reads
+		}
+		for _, kv := range found.KVs {
+			read += m.object(kv, withValues)
+		}
+		if int64(len(found.KVs)) < o.Limit {
+			break
+		}
+		key = append(bytes.Clone(found.KVs[len(found.KVs)-1].Key), 0)
+	}
+	return read
+}
+
+// endOf returns the end of a range as etcd's store takes it: nil for a single key, and an empty one for infinity.
+func endOf(end []byte) []byte {
+	switch {
+	case len(end) == 0:
+		return nil
+	case len(end) == 1 && end[0] == 0:
+		return []byte{}
+	}
+	return end
 }
 
 // readsLittle reports whether a transaction reads one key at most, conditions on single keys aside.
@@ -131,11 +187,7 @@ func (m *meter) keys(key, end []byte, o mvcc.RangeOptions, read int64) int64 {
 		return read
 	}
 	one := len(end) == 0
-	if one {
-		end = nil
-	} else if len(end) == 1 && end[0] == 0 {
-		end = []byte{} // infinity
-	}
+	end = endOf(end)
 	for _, p := range m.puts {
 		order := bytes.Compare(p.Key, key)
 		if order == 0 || !one && order > 0 && (len(end) == 0 || bytes.Compare(p.Key, end) < 0) {
@@ -156,17 +208,19 @@ func (m *meter) keys(key, end []byte, o mvcc.RangeOptions, read int64) int64 {
 		return read // the store returns the error again when it executes the command
 	}
 	for _, kv := range found.KVs {
-		read += entryOverhead
-		if withValues {
-			read += m.size(kv.Key, kv.ModRevision)
-		} else {
-			read += int64(len(kv.Key))
-		}
-		if read > m.most {
+		if read += m.object(kv, withValues); read > m.most {
 			break
 		}
 	}
 	return read
+}
+
+// object returns what an object takes, with or without its value.
+func (m *meter) object(kv *mvccpb.KeyValue, withValue bool) int64 {
+	if withValue {
+		return entryOverhead + m.size(kv.Key, kv.ModRevision)
+	}
+	return entryOverhead + int64(len(kv.Key))
 }
 
 // unknownPage is how many objects are read at a time at a revision that this copy does not have.
@@ -174,13 +228,10 @@ const unknownPage = 16
 
 // Fitting returns how many objects of a range, at least one, take a number of bytes at most, with entryOverhead for each.
 func (k *Keyspace) Fitting(q *pb.RangeRequest, most int64) (n int64) {
-	end := q.RangeEnd
-	if len(end) == 0 {
+	if len(q.RangeEnd) == 0 {
 		return 1
-	} else if len(end) == 1 && end[0] == 0 {
-		end = []byte{} // infinity
 	}
-	found, err := k.store.Range(context.Background(), q.Key, end, mvcc.RangeOptions{
+	found, err := k.store.Range(context.Background(), q.Key, endOf(q.RangeEnd), mvcc.RangeOptions{
 		Rev: q.Revision, FastKeysOnly: true, Limit: most/entryOverhead + 1,
 	})
 	if err != nil {
@@ -189,7 +240,7 @@ func (k *Keyspace) Fitting(q *pb.RangeRequest, most int64) (n int64) {
 	m := meter{k: k}
 	for read := int64(0); n < int64(len(found.KVs)); n++ {
 		kv := found.KVs[n]
-		if read += entryOverhead + m.size(kv.Key, kv.ModRevision); read > most {
+		if read += m.object(kv, true); read > most {
 			break
 		}
 	}

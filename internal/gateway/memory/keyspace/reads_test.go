@@ -11,6 +11,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"go.uber.org/zap"
 )
 
 func readOp(key, end string) *pb.RequestOp {
@@ -211,6 +213,48 @@ func TestReadsAreMeasured(t *testing.T) {
 	}
 	if equal < 100 {
 		t.Errorf("%d answers are about as large as measured", equal)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRangesAreMeasured: no range's answer has more than was measured before, and one without order or filter has no more
+// than one object less.
+func TestRangesAreMeasured(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := newKeyspace(t)
+	const keys, largest = 3*measuredAtATime + 1, 300
+	for i := range keys {
+		put := putOp(&pb.PutRequest{Key: fmt.Appendf(nil, "k%04d", i), Value: make([]byte, random.IntN(largest))})
+		also := putOp(&pb.PutRequest{Key: []byte("l"), Value: make([]byte, largest)}) // in one revision with others
+		must(t, k, &pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{put, also}}})
+	}
+	for i := range 200 {
+		q := &pb.RangeRequest{
+			Key: fmt.Appendf(nil, "k%04d", random.IntN(keys)), RangeEnd: fmt.Appendf(nil, "k%04d", random.IntN(keys)),
+			KeysOnly: random.IntN(4) == 0, CountOnly: random.IntN(8) == 0,
+			Limit: []int64{0, 1, measuredAtATime, 2*measuredAtATime + 1, math.MaxInt64}[random.IntN(5)],
+		}
+		if i%4 == 0 {
+			q.Key, q.RangeEnd = []byte{0}, []byte{0}
+		}
+		if random.IntN(3) == 0 {
+			q.SortOrder, q.SortTarget = pb.RangeRequest_DESCEND, pb.RangeRequest_SortTarget(random.IntN(5))
+		}
+		measured := k.RangeReads(q)
+		r, _, err := txn.Range(t.Context(), zap.NewNop(), k.Store(), q, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := answered(&pb.TxnResponse{Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: r}}}})
+		const overhead = entryOverhead + 100 // the encoding of an object's other fields
+		most := n + int64(len(r.Kvs)+1)*100 + largest + overhead
+		if n > measured || q.SortOrder == pb.RangeRequest_NONE && measured > most {
+			t.Fatalf("%v: %d measured, the answer has %d with %d objects", q, measured, n, len(r.Kvs))
+		}
 	}
 	if err := k.Close(); err != nil {
 		t.Error(err)
