@@ -99,9 +99,6 @@ func (a *Authentication) End(now, asked int64, free bool) {
 	}
 }
 
-// Ended reports whether the cache has ended.
-func (a *Authentication) Ended() bool { return a.ended }
-
 // Refused notes, after the end of the cache, that etcd refused a request without a token, and when that was sent. If others may
 // have begun to cache since the refusal before, calls wait again until none answers from the chain.
 func (a *Authentication) Refused(now, asked int64) {

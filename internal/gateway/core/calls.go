@@ -176,20 +176,13 @@ type (
 		ID        uint64
 		Failure   Failure
 		Rev       int64 // header.revision
-		Entry     Entry // of a read; with State NotCacheable, Value is etcd's answer
+		Entry     Entry // of the first key, as the transaction left it; without Raw
 		Succeeded bool  // of a transaction
-		Hit       bool
 		Err       error // etcd's, with a failure
 		Raw       any   // of a transaction that the caller executes
 	}
 	// Revealed allows an answer that the caller holds back until the chain has its revision: [Gateway.Reveal].
 	Revealed struct{ ID uint64 }
-	// Deliver gives events of a watch to the client.
-	Deliver struct {
-		Watch  uint64
-		Events []Event
-		Rev    int64 // all up to this revision
-	}
 	// Placed is the result of a [Gateway.Place] or [Gateway.Unplace].
 	Placed struct {
 		Key  string
@@ -208,19 +201,10 @@ const (
 	NotApplied         // nothing was done
 )
 
-// Event is a change of a key.
-type Event struct {
-	Key    string
-	Delete bool
-	Rev    int64
-	Value  string
-}
-
 func (ChainCall) effect()      {}
 func (EtcdCall) effect()       {}
 func (WatchDirectory) effect() {}
 func (EndLease) effect()       {}
 func (Reply) effect()          {}
-func (Deliver) effect()        {}
 func (Placed) effect()         {}
 func (Revealed) effect()       {}

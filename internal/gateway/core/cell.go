@@ -1,7 +1,7 @@
 package core
 
-// Cell is a key of the chain: an object, or the revision object. [Cell.Apply] executes operations on it, in a [Shard] and in what
-// keeps objects in a real chain.
+// Cell is a key of the chain: an object, or the revision object. [Cell.Apply] executes operations on it, for
+// internal/gateway/objects in a real chain and for the simulation in a model.
 type Cell struct {
 	Shard    uint64  // the generation of its shard: another one whenever the shard lost its state
 	Object   *Object // nil: none

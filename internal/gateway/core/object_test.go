@@ -2,10 +2,23 @@ package core
 
 import "testing"
 
+// cells is the cells of a shard, by key.
+type cells struct {
+	shard uint64
+	keys  map[string]*Cell
+}
+
+func newCells(shard uint64) *cells { return &cells{shard, make(map[string]*Cell)} }
+
 // do executes operations and checks their statuses.
-func do(t *testing.T, s *Shard, op Op, want Status) Answer {
+func do(t *testing.T, s *cells, op Op, want Status) Answer {
 	t.Helper()
-	a := s.Do(&op)
+	c := s.keys[op.Key]
+	if c == nil {
+		c = &Cell{Shard: s.shard}
+		s.keys[op.Key] = c
+	}
+	a, _ := c.Apply(&op, 0)
 	if a.Status != want {
 		t.Fatalf("%v: %v, not %v", op.Kind, a.Status, want)
 	}
@@ -15,19 +28,18 @@ func do(t *testing.T, s *Shard, op Op, want Status) Answer {
 func value(rev int64) Entry { return Entry{State: Value, Rev: rev} }
 
 func TestOnlyCreateMakesObjects(t *testing.T) {
-	s := NewShard(7, 1, 0)
+	s := newCells(7)
 	for _, kind := range []OpKind{SetBit, Resolve, Load, Remove} {
 		do(t, s, Op{Kind: kind, Key: "k", Gen: 5}, Gone)
 	}
 	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 6}, Gone)
 	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 7}, OK)
-	do(t, s, Op{Kind: Create, Key: "other", Gen: 6, Shard: 7}, Full)
 	do(t, s, Op{Kind: Create, Key: "k", Gen: 4, Shard: 7}, Gone)
 	do(t, s, Op{Kind: SetBit, Key: "k", Gen: 4}, Gone)
 }
 
 func TestObjectBecomesReadable(t *testing.T) {
-	s := NewShard(1, 10, 0)
+	s := newCells(1)
 	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
 	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Entry: value(10)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Readable() || o.Rev != 10 {
@@ -48,7 +60,7 @@ func TestObjectBecomesReadable(t *testing.T) {
 }
 
 func TestStamps(t *testing.T) {
-	s := NewShard(1, 10, 0)
+	s := newCells(1)
 	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
 	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(1)}, OK)
 	first := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
@@ -64,7 +76,7 @@ func TestStamps(t *testing.T) {
 }
 
 func TestRevisionObject(t *testing.T) {
-	s := NewShard(4, 10, 0)
+	s := newCells(4)
 	do(t, s, Op{Kind: ReadRevision}, Miss)
 	do(t, s, Op{Kind: Max, Shard: 3, Rev: 9, Make: true}, Gone)
 	do(t, s, Op{Kind: Max, Shard: 4, Rev: 9}, Miss)

@@ -41,11 +41,23 @@ func (g *Gateway) unpushed() {
 	}
 }
 
-// Reveal asks for [Revealed] when the chain has a revision that the caller's answer shows.
-func (g *Gateway) Reveal(id uint64, rev int64) { g.pushed(rev, func() { g.emit(Revealed{id}) }) }
+// Message says what a message of etcd to a client is.
+type Message uint8
 
-// Pushed is a revision that the chain has.
-func (g *Gateway) Pushed() int64 { return g.push.done }
+// The messages.
+const (
+	Answers Message = iota // the answer to a call
+	Events                 // events of a watch
+)
+
+// Shows reports whether a message with a revision may be shown to a client now: the chain has the revision, or needs none.
+// Otherwise [Gateway.Reveal] asks for that. The messages of a stream are shown one after the other.
+func (g *Gateway) Shows(m Message, rev int64) bool {
+	return m == Events && !g.on(PushBeforeWatch) || g.Free() || rev <= g.push.done
+}
+
+// Reveal asks for [Revealed] when the chain has a revision that the caller's message shows.
+func (g *Gateway) Reveal(id uint64, rev int64) { g.pushed(rev, func() { g.emit(Revealed{id}) }) }
 
 func (g *Gateway) pushNewest() {
 	p := &g.push

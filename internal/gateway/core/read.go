@@ -1,28 +1,5 @@
 package core
 
-// Get takes a client's linearizable read of one key.
-func (g *Gateway) Get(id uint64, key string) {
-	gen, _ := g.BeginRead(key)
-	if gen == 0 {
-		g.miss(id, key)
-		return
-	}
-	revision, object := Op{Kind: ReadRevision}, Op{Kind: ReadObject, Key: key}
-	if !g.on(ReadOrder) {
-		g.chain(object, func(o Answer) {
-			g.chain(revision, func(r Answer) { g.read(id, key, gen, r, o) })
-		})
-		return
-	}
-	g.chain(revision, func(r Answer) {
-		if r.Status != OK {
-			g.miss(id, key)
-			return
-		}
-		g.chain(object, func(o Answer) { g.read(id, key, gen, r, o) })
-	})
-}
-
 // Readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
 func (g *Gateway) Readable(key string) (gen int64) {
 	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() && !g.inherited(key) {
@@ -51,61 +28,6 @@ func (g *Gateway) inherited(key string) bool {
 func (g *Gateway) Has(key string) bool { return g.life != nil && g.life.placed[key] != 0 }
 
 func (g *Gateway) alive() bool { return g.options.Alive == nil || g.options.Alive() }
-
-// read ends a read by a hit or a miss.
-func (g *Gateway) read(id uint64, key string, gen int64, revision, object Answer) {
-	if rev, hit := g.EndRead(key, gen, revision, object); hit {
-		g.emit(Reply{ID: id, Rev: rev, Entry: object.Object.Entry, Hit: true})
-	} else {
-		g.miss(id, key)
-	}
-}
-
-// EndRead decides whether a read that began with a generation is answered from the object, and with which header. The
-// object was read after the revision. The directory has to name the generation still: the key may have been closed
-// meanwhile, and the gateway may have acknowledged that. Then others write without INTENT. Bits that keep an object from
-// being read may need a clean-up.
-func (g *Gateway) EndRead(key string, gen int64, revision, object Answer) (header int64, hit bool) {
-	header, hit = g.hit(gen, revision, object)
-	if hit && g.Readable(key) == gen {
-		return header, true
-	}
-	if l := g.life; l != nil && object.Status == OK && object.Object.Bits != 0 {
-		l.suspects[key] = true
-	}
-	return 0, false
-}
-
-// hit decides what the revision and the object show together. The revision was read first: whoever wrote at a later one
-// has its bit in the object, or has resolved it with that write. That is so for the generation that the directory names:
-// an object of another may be a remainder, which no INTENT finds.
-func (g *Gateway) hit(gen int64, revision, object Answer) (header int64, hit bool) {
-	if revision.Status != OK || object.Status != OK || object.Object.Gen != gen || !object.Object.Readable() {
-		return 0, false
-	}
-	o := &object.Object
-	if o.State == Absent && !g.on(AbsentRevision) {
-		return revision.Rev, true
-	}
-	return max(revision.Rev, o.Rev, o.Floor), true
-}
-
-// miss reads from etcd.
-func (g *Gateway) miss(id uint64, key string) {
-	g.surely(nil, Request{Get: []string{key}}, func(r *Result) {
-		g.pushed(r.Rev, func() { g.emit(Reply{ID: id, Rev: r.Rev, Entry: shown(r, key)}) })
-	})
-}
-
-// Watched takes events of a client's watch, all up to a revision, in order.
-func (g *Gateway) Watched(watch uint64, events []Event, rev int64) {
-	deliver := func() { g.emit(Deliver{watch, events, rev}) }
-	if g.on(PushBeforeWatch) {
-		g.pushed(rev, deliver)
-	} else {
-		deliver()
-	}
-}
 
 // cleanUp clears bits whose writes are over for certain. The order is the rule: the stamp, then that no own write is under way, then
 // one read of etcd that shows the session alive, or the owner's ended, together with the key.

@@ -1,6 +1,10 @@
 package core
 
-import "testing"
+import (
+	"slices"
+	"strconv"
+	"testing"
+)
 
 // served makes a gateway that serves, with one key placed at a generation.
 func served(key string, gen int64) *Gateway {
@@ -30,18 +34,100 @@ func TestReadOfAClosedKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := served(key, gen)
-			g.Get(1, key)
-			revision := only[ChainCall](t, g.Effects())
+			var r Round
+			began, _ := g.BeginRead(key)
+			r.Join(key, began)
 			g.DirectoryChanged(c.change.Rev, []Change{c.change})
-			g.Effects() // the acknowledgement
-			g.Answered(revision.ID, Answer{Rev: written})
-			object := only[ChainCall](t, g.Effects())
-			g.Answered(object.ID, Answer{Object: Object{Gen: gen, Entry: Entry{State: Value, Rev: old, Value: "old"}}})
-			effects := g.Effects()
-			if reply, hit := effects[0].(Reply); len(effects) != 1 || hit != c.hit || hit && reply.Rev != written {
-				t.Errorf("effects %+v, want a hit: %v", effects, c.hit)
+			r.Revision(Answer{Rev: written})
+			r.Objects([]Answer{{Object: Object{Gen: gen, Entry: Entry{State: Value, Rev: old, Value: "old"}}}})
+			if rev, hit := g.Judge(&r, 0); hit != c.hit || hit && rev != written {
+				t.Errorf("revision %d, hit %v, want a hit: %v", rev, hit, c.hit)
 			}
 		})
+	}
+}
+
+// TestRound walks through rounds: what is read next, and which keys are hits, with which revisions.
+func TestRound(t *testing.T) {
+	gen, away := generation(10, 0), Answer{Status: Away}
+	found := func(rev int64) Answer { return Answer{Object: Object{Gen: gen, Entry: Entry{State: Value, Rev: rev}}} }
+	g := served("a", gen)
+	for i := range 3 {
+		g.life.placed[strconv.Itoa(i)] = gen
+	}
+	for name, c := range map[string]struct {
+		keys     int
+		near     []Answer // the revision and objects
+		revision *Answer  // nil: it is not asked for
+		missing  []string // keys that are asked for
+		hits     []int64  // revisions
+		nearby   int
+	}{
+		"through the network":    {1, nil, &Answer{Rev: 20}, []string{"0"}, []int64{20}, 0},
+		"nearby":                 {2, []Answer{{Rev: 20}, found(5), found(30)}, nil, nil, []int64{20, 30}, 2},
+		"some nearby":            {3, []Answer{{Rev: 20}, found(5), away, found(30)}, nil, []string{"1"}, []int64{20, 20, 30}, 2},
+		"nothing but a revision": {1, []Answer{{Rev: 20}, away}, nil, []string{"0"}, []int64{20}, 0},
+		"no revision nearby":     {1, []Answer{away, found(5)}, &Answer{Rev: 21}, []string{"0"}, []int64{21}, 0},
+		"no revision":            {2, nil, &away, nil, []int64{0, 0}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Round
+			for i := range c.keys {
+				r.Join(strconv.Itoa(i), gen)
+			}
+			if c.near != nil {
+				r.Nearby(c.near[0], c.near[1:])
+			}
+			if kind, more := r.Next(); more && kind == ReadRevision {
+				if c.revision == nil {
+					t.Fatal("the revision is asked for again")
+				}
+				r.Revision(*c.revision)
+			} else if c.revision != nil {
+				t.Fatal("the revision is not asked for")
+			}
+			var missing []string
+			if kind, more := r.Next(); more && kind == ReadObject {
+				missing = r.Missing()
+				answers := make([]Answer, len(missing))
+				for i := range answers {
+					answers[i] = found(7)
+				}
+				r.Objects(answers)
+			}
+			if _, more := r.Next(); more || !slices.Equal(missing, c.missing) {
+				t.Fatalf("%v are asked for, want %v; more %v", missing, c.missing, more)
+			}
+			nearby := 0
+			for i, want := range c.hits {
+				rev, hit := g.Judge(&r, i)
+				if rev != want || hit != (want > 0) {
+					t.Errorf("key %d: revision %d, want %d", i, rev, want)
+				}
+				if r.Near(i) {
+					nearby++
+				}
+			}
+			if nearby != c.nearby {
+				t.Errorf("%d objects came from a node on the machine, want %d", nearby, c.nearby)
+			}
+		})
+	}
+}
+
+// TestKeysOfARound: keys, few or many, have the index of their first read and the newest generation of all.
+func TestKeysOfARound(t *testing.T) {
+	const gen = 10
+	var r Round
+	for _, gen := range []int64{gen - 1, gen, gen - 2} { // few keys, and many
+		for i := range 3 * fewKeys {
+			if at := r.Join(strconv.Itoa(i), gen); at != i {
+				t.Fatalf("key %d has index %d", i, at)
+			}
+		}
+	}
+	if len(r.Keys()) != 3*fewKeys || slices.ContainsFunc(r.gens, func(g int64) bool { return g != gen }) {
+		t.Errorf("%d keys of generations %v", len(r.Keys()), r.gens)
 	}
 }
 

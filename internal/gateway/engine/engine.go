@@ -242,13 +242,13 @@ func (e *Engine) tick() {
 	}
 }
 
-// Reveal waits until an answer with a header may be shown. If the cache ends meanwhile, that is when no other gateway
+// Reveal waits until a message of etcd with a revision may be shown. If the cache ends meanwhile, that is when no other gateway
 // answers from the chain.
-func (e *Engine) Reveal(ctx context.Context, rev int64) error {
+func (e *Engine) Reveal(ctx context.Context, m core.Message, rev int64) error {
 	e.mu.Lock()
-	known, serving := rev <= e.core.Pushed() || e.core.Free(), e.core.Serving()
+	shown, serving := e.core.Shows(m, rev), e.core.Serving()
 	e.mu.Unlock()
-	if known {
+	if shown {
 		return nil
 	}
 	if !serving && e.ctx.Err() == nil {

@@ -102,8 +102,7 @@ func (e *Engine) compare(watched []*guarded) {
 	if len(due) == 0 {
 		return
 	}
-	_, objects := e.store.ReadNearby(keys)
-	e.readFar(keys, objects)
+	objects := e.objects(keys)
 	for i, w := range due {
 		e.mu.Lock()
 		gen := e.core.Readable(w.key) // writes set no bits in an object that the directory does not name
@@ -115,6 +114,27 @@ func (e *Engine) compare(watched []*guarded) {
 			e.bypassed(w.key, revs[i], o.Rev)
 		}
 	}
+}
+
+// objects reads objects, from the memory of a node on this machine where that has them.
+func (e *Engine) objects(keys []string) []core.Answer {
+	_, objects := e.store.ReadNearby(keys)
+	var far []string
+	for i := range objects {
+		if objects[i].Status != core.OK {
+			far = append(far, keys[i])
+		}
+	}
+	if len(far) == 0 {
+		return objects
+	}
+	answers := e.store.Objects(e.ctx, far)
+	for i := range objects {
+		if objects[i].Status != core.OK {
+			objects[i], answers = answers[0], answers[1:]
+		}
+	}
+	return objects
 }
 
 // settled reports whether the object tells if a gateway made the change, which then counts as checked. It does not while it

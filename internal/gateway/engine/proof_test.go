@@ -90,7 +90,7 @@ func TestUnguardedWritesAreBounded(t *testing.T) {
 func TestRevealWhenTheCacheEnds(t *testing.T) {
 	e := withoutEtcd(t)
 	revealed := make(chan error, 1)
-	go func() { revealed <- e.Reveal(t.Context(), 7) }()
+	go func() { revealed <- e.Reveal(t.Context(), core.Answers, 7) }()
 	waits := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"maps"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,21 +22,21 @@ type Reader interface {
 	Flush()
 }
 
-// readers share reads of the chain. A round reads the revision, and then every object that was asked for before the
-// round began. A round begins when the one before has its revision.
+// readers share reads of the chain: a [core.Round] has every object that was asked for before it began. A round begins when
+// the one before has its revision.
 type readers struct {
 	mu      sync.Mutex
-	waiting map[string]*sharedRead // for the next round
-	running bool                   // a goroutine begins rounds
+	waiting *round // the next one; nil: no read waits
+	running bool   // a goroutine begins rounds
 	hits    atomic.Uint64
 	nearby  atomic.Uint64 // of the hits: without the network
 	misses  atomic.Uint64 // of placed keys
 }
 
-// sharedRead is the read of a key in one round.
-type sharedRead struct {
-	gen     int64 // of the key when the last of the readers began
-	readers []Reader
+// round is a round and its readers, by key.
+type round struct {
+	core.Round
+	readers [][]Reader
 }
 
 // cacheable reports whether a cached object can answer a request: a linearizable read of one key as it is now.
@@ -63,21 +61,23 @@ func (e *Engine) Begin(key string, reader Reader) bool {
 	r := &e.reads
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.waiting[key]
-	if s == nil {
-		if r.waiting == nil {
-			r.waiting = make(map[string]*sharedRead)
-		}
-		s = new(sharedRead)
-		r.waiting[key] = s
+	if r.waiting == nil {
+		r.waiting = new(round)
 	}
-	s.gen = max(s.gen, gen)
-	s.readers = append(s.readers, reader)
+	r.waiting.join(key, gen, reader)
 	if !r.running {
 		r.running = true
 		go e.rounds()
 	}
 	return true
+}
+
+func (r *round) join(key string, gen int64, reader Reader) {
+	i := r.Join(key, gen)
+	if i == len(r.readers) {
+		r.readers = append(r.readers, nil)
+	}
+	r.readers[i] = append(r.readers[i], reader)
 }
 
 // Range answers a read from the chain with an encoded RangeResponse; nil: etcd has to answer.
@@ -107,66 +107,52 @@ func (e *Engine) rounds() {
 		r.mu.Lock()
 		round := r.waiting
 		r.waiting = nil
-		if len(round) == 0 {
+		if round == nil {
 			r.running = false
 			r.mu.Unlock()
 			return
 		}
 		r.mu.Unlock()
-		keys := slices.Collect(maps.Keys(round))
-		revision, objects := e.store.ReadNearby(keys)
-		if revision.Status != core.OK {
-			revision = e.store.Revision(e.ctx)
+		round.Nearby(e.store.ReadNearby(round.Keys()))
+		if kind, more := round.Next(); more && kind == core.ReadRevision {
+			e.read(round, kind)
 		}
-		go e.finish(round, keys, revision, objects)
+		go e.finish(round)
 	}
 }
 
-// finish ends a round. It reads the objects that were not read nearby.
-func (e *Engine) finish(round map[string]*sharedRead, keys []string, revision core.Answer, objects []core.Answer) {
-	nearby := make([]bool, len(objects))
-	for i := range objects {
-		nearby[i] = objects[i].Status == core.OK
+// read reads through the network what a round needs next.
+func (e *Engine) read(r *round, kind core.OpKind) {
+	if kind == core.ReadRevision {
+		r.Revision(e.store.Revision(e.ctx))
+	} else {
+		r.Objects(e.store.Objects(e.ctx, r.Missing()))
 	}
-	if revision.Status == core.OK {
-		e.readFar(keys, objects)
+}
+
+// finish ends a round.
+func (e *Engine) finish(r *round) {
+	for kind, more := r.Next(); more; kind, more = r.Next() {
+		e.read(r, kind)
 	}
-	for i, key := range keys {
-		if e.end(key, round[key], revision, &objects[i]) && nearby[i] {
-			e.reads.nearby.Add(uint64(len(round[key].readers)))
+	for i := range r.readers {
+		if e.end(r, i) && r.Near(i) {
+			e.reads.nearby.Add(uint64(len(r.readers[i])))
 		}
 	}
-	for _, s := range round {
-		for _, reader := range s.readers {
+	for _, readers := range r.readers {
+		for _, reader := range readers {
 			reader.Flush()
 		}
 	}
 }
 
-// readFar reads objects through the network where they were not read nearby.
-func (e *Engine) readFar(keys []string, objects []core.Answer) {
-	var far []string
-	for i := range objects {
-		if objects[i].Status != core.OK {
-			far = append(far, keys[i])
-		}
-	}
-	if len(far) == 0 {
-		return
-	}
-	answers := e.store.Objects(e.ctx, far)
-	for i := range objects {
-		if objects[i].Status != core.OK {
-			objects[i], answers = answers[0], answers[1:]
-		}
-	}
-}
-
-// end answers the reads of a key in one round, and reports whether they are hits. They count before they are answered.
-func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *core.Answer) bool {
-	n := len(s.readers)
+// end answers the reads of a key in a round, by its index, and reports whether they are hits. They count before they are answered.
+func (e *Engine) end(r *round, i int) bool {
+	key, readers, object := r.Keys()[i], r.readers[i], r.Object(i)
+	n := len(readers)
 	e.mu.Lock()
-	rev, hit := e.core.EndRead(key, s.gen, revision, *object)
+	rev, hit := e.core.Judge(&r.Round, i)
 	e.mu.Unlock()
 	header := e.header.Load()
 	var message []byte
@@ -175,17 +161,17 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 	}
 	if message == nil {
 		e.reads.misses.Add(uint64(n))
-		if revision.Status == core.OK {
+		if object != nil {
 			e.missed(key, object)
 		}
-		for _, reader := range s.readers {
+		for _, reader := range readers {
 			reader.Pass()
 		}
 		return false
 	}
 	e.reads.hits.Add(uint64(n))
 	e.usage.hits(key, len(object.Object.Value), n)
-	for _, reader := range s.readers {
+	for _, reader := range readers {
 		reader.Answer(message)
 	}
 	return true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/verify/gatewaysim"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
@@ -64,7 +65,7 @@ func TestStoreIsTheModelsShard(t *testing.T) {
 		}
 	}
 	first := run(core.Op{Kind: core.ReadRevision})
-	model, gens, statuses := core.NewShard(first.Shard, 100, 0), make(map[string]int64), make(map[core.Status]int)
+	model, gens, statuses := gatewaysim.NewShard(first.Shard, 100, 0), make(map[string]int64), make(map[core.Status]int)
 	for i := range 3000 {
 		op := draw(rng, first.Shard, gens)
 		got, want := visible(run(op)), visible(model.Do(&op))

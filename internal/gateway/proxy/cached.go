@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
@@ -130,7 +131,11 @@ func (f *forwarder) reveal(ctx context.Context, method string, out *frame) error
 	if f.cache == nil && f.ended == nil {
 		return nil
 	}
-	return f.show(ctx, revision(out.data, method == methodRangeStream))
+	m := core.Answers
+	if method == methodWatch {
+		m = core.Events
+	}
+	return f.show(ctx, m, revision(out.data, method == methodRangeStream))
 }
 
 // Fields of etcd's messages.

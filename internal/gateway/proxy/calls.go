@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
@@ -150,7 +151,7 @@ func (f *forwarder) listMembers(url string, down grpc.ServerStream) error {
 		return err
 	}
 	if f.cache != nil {
-		if err := f.cache.Reveal(down.Context(), all.GetHeader().GetRevision()); err != nil {
+		if err := f.cache.Reveal(down.Context(), core.Answers, all.GetHeader().GetRevision()); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
 // Methods whose answers may show the gateways' own keys.
@@ -22,11 +24,11 @@ func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest, original *pb
 	if err != nil {
 		return nil, err
 	}
-	return answer, f.show(ctx, answer.GetHeader().GetRevision())
+	return answer, f.show(ctx, core.Answers, answer.GetHeader().GetRevision())
 }
 
-// show waits until an answer with a revision may be shown.
-func (f *forwarder) show(ctx context.Context, rev int64) error {
+// show waits until a message with a revision may be shown.
+func (f *forwarder) show(ctx context.Context, m core.Message, rev int64) error {
 	switch {
 	case rev == 0:
 		return nil
@@ -36,7 +38,7 @@ func (f *forwarder) show(ctx context.Context, rev int64) error {
 	case f.cache == nil:
 		return nil
 	}
-	return f.cache.Reveal(ctx, rev)
+	return f.cache.Reveal(ctx, m, rev)
 }
 
 // around executes a call beside the gateways' own keys, without the cache. handled is false if it covers none.
@@ -112,7 +114,7 @@ func (f *forwarder) leases(ctx context.Context, in *frame, down grpc.ServerStrea
 	if f.codec.Unmarshal(out.data, &answer) != nil {
 		return f.answer(ctx, methodLeaseLeases, &out, down)
 	}
-	if err := f.show(ctx, answer.GetHeader().GetRevision()); err != nil {
+	if err := f.show(ctx, core.Answers, answer.GetHeader().GetRevision()); err != nil {
 		return err
 	}
 	withoutOwnLeases(&answer)

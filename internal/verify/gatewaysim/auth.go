@@ -179,12 +179,12 @@ func question[T any](w *world, p *process, at func() T, take func(T)) {
 // identify asks until the gateway may begin its first session, or may not cache.
 func (p *process) identify() {
 	w := p.g.w
-	if p.began || p.auth.Ended() {
+	if p.began || p.ended {
 		return
 	}
 	asked := w.now
 	question(w, p, w.etcd.authStatus, func(k known) {
-		if p.began || p.auth.Ended() {
+		if p.began || p.ended {
 			return
 		}
 		switch verdict := p.auth.Begin(int64(w.now), k.refused, k.revision, k.noted); verdict {
@@ -195,7 +195,7 @@ func (p *process) identify() {
 		case core.Note:
 			note := &core.Request{Put: []core.Put{{Key: authKey, Value: strconv.FormatUint(k.revision, 10)}}}
 			question(w, p, func() *core.Result { return w.etcd.doAs(nobody, "", note) }, func(r *core.Result) {
-				if r.Err == nil && !p.began && !p.auth.Ended() {
+				if r.Err == nil && !p.began && !p.ended {
 					p.start()
 				}
 			})
@@ -226,7 +226,7 @@ func (p *process) prove(lease string, sent uint64) {
 	}
 	asked := w.now
 	question(w, p, w.etcd.authStatus, func(k known) {
-		if p.auth.Ended() {
+		if p.ended {
 			return
 		}
 		switch p.auth.Prove(int64(w.now), k.refused, k.revision) {
@@ -244,7 +244,7 @@ func (p *process) prove(lease string, sent uint64) {
 // renew revokes the lease of a session, until that is certain. Then another session begins.
 func (p *process) renew(lease string) {
 	w := p.g.w
-	if p.auth.Ended() || p.core.Lease() != lease {
+	if p.ended || p.core.Lease() != lease {
 		return
 	}
 	revoke := func() bool {
@@ -255,7 +255,7 @@ func (p *process) renew(lease string) {
 		return true
 	}
 	question(w, p, revoke, func(done bool) {
-		if done && !p.auth.Ended() {
+		if done && !p.ended {
 			p.core.SessionLost(lease)
 		}
 	})

@@ -31,6 +31,7 @@ type expectation struct {
 	gateway *gateway            // of the last reads
 	tries   int                 // of the last reads, that are left
 	header  bool                // the answer shows a header only
+	hit     bool                // it comes from the chain
 	then    func(*core.Reply)   // what follows an answer; nil: the client's operation ends
 }
 
@@ -45,7 +46,11 @@ func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
 	}
 	if x.direct == nil {
 		x.direct = func() *core.Result {
-			return w.etcd.doAs(x.who, "", &core.Request{Txn: x.txn, Show: []string{x.key}})
+			r := &core.Request{Txn: x.txn, Show: []string{x.key}}
+			if x.txn == nil { // a linearizable read
+				r.Get, r.Show = r.Show, nil
+			}
+			return w.etcd.doAs(x.who, "", r)
 		}
 	}
 	if x.txn != nil {
@@ -56,7 +61,7 @@ func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
 	w.enter(p, func() {
 		x.begun = true
 		switch {
-		case p.auth.Ended():
+		case p.ended:
 			p.pass(id)
 		case x.who != nobody && x.txn == nil: // etcd decides what it may read
 			w.passCall(p, id, x.direct)
@@ -89,7 +94,7 @@ func (c *client) next() {
 		return
 	}
 	if w.rng.IntN(10) < 7 {
-		w.ask(g, func(id uint64) { g.process.core.Get(id, key) }, x)
+		w.ask(g, func(id uint64) { g.process.read(id, key) }, x)
 		return
 	}
 	x.txn = c.draw(key)
@@ -194,14 +199,14 @@ func (x *expectation) end() {
 func (x *expectation) answered(r *core.Reply) {
 	w := x.w
 	w.note("%s is answered: failure %d, header %d, %v %q at %d, hit %v", x.name, r.Failure, r.Rev, r.Entry.State,
-		r.Entry.Value, r.Entry.Rev, r.Hit)
+		r.Entry.Value, r.Entry.Rev, x.hit)
 	if r.Failure != core.None {
 		w.result.Unknown++
 		x.end()
 		return
 	}
 	w.result.Ops++
-	if r.Hit {
+	if x.hit {
 		w.result.Hits++
 	}
 	x.check(r)
@@ -233,9 +238,9 @@ func (x *expectation) check(r *core.Reply) {
 	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create ||
 		e.Version != is.kv.Version):
 		w.broken("exact: %s shows at %d the version of %d; the newest is of %d", x.name, r.Rev, e.Rev, is.rev)
-	case x.tries == 1 && !r.Hit && !is.kv.Leased:
+	case x.tries == 1 && !x.hit && !is.kv.Leased:
 		w.broken("slow: %s is not read from the chain after all faults", x.key)
-	case x.tries > 1 && !r.Hit:
+	case x.tries > 1 && !x.hit:
 		w.lastRead(x.gateway, x.key, x.tries-1)
 	}
 }

@@ -9,11 +9,12 @@ import (
 // end ends the cache of a process: what is under way passes it by. asked is when the request was sent that etcd refused.
 func (p *process) end(asked uint64) {
 	w := p.g.w
-	if p.auth.Ended() {
+	if p.ended {
 		return
 	}
 	w.note("%s caches nothing any more", p)
 	p.auth.End(int64(w.now), int64(asked), p.core.Free())
+	p.ended = true
 	p.until = 0
 	for _, id := range sortedKeys(p.g.asked) {
 		switch r := p.passed[id]; {
@@ -108,7 +109,7 @@ func (p *process) returned(c *core.EtcdCall, r *core.Result) {
 	case t != nil && c.Request.Part != core.Outcome:
 		id := p.writes[t.ID]
 		delete(p.flying, id)
-		if p.auth.Ended() {
+		if p.ended {
 			p.cutOff(id, r)
 			return
 		}
@@ -116,7 +117,7 @@ func (p *process) returned(c *core.EtcdCall, r *core.Result) {
 			p.passed[id] = r
 		}
 	}
-	if !p.auth.Ended() {
+	if !p.ended {
 		p.core.Returned(c.ID, r)
 	}
 }
@@ -136,7 +137,7 @@ func (p *process) judge(refused *core.Reply) {
 	asked := w.now
 	decide := func(k known) {
 		switch {
-		case answered || p.auth.Ended():
+		case answered || p.ended:
 		case k.refused:
 			p.end(asked)
 		default:
@@ -151,6 +152,6 @@ func (p *process) judge(refused *core.Reply) {
 // showEvents delivers the events that arrived for a watch, as soon as they may be shown.
 func (p *process) showEvents() {
 	if p.told < p.arrived && p.passes(p.showEvents) {
-		p.g.w.deliver(p, &core.Deliver{Watch: 1, Events: p.g.w.etcd.events[p.told:p.arrived], Rev: p.arrivedRev})
+		p.g.w.deliver(p, p.arrived, p.arrivedRev)
 	}
 }

@@ -31,6 +31,7 @@ type process struct {
 	dirRev   int64  // up to which the directory was handed over
 	inbox    []func()
 	passed   map[uint64]*core.Result // answers of etcd that wait until they may be revealed
+	revealed map[uint64]func()       // what waits until it may be revealed
 	watches  int                     // streams of the directory, so that an old one ends
 	watching bool
 	calls    map[uint64]uint64 // of the chain that clients wait for, and since when
@@ -38,12 +39,15 @@ type process struct {
 	until    uint64            // it lasts until then at least
 	ending   string            // lease that is being revoked
 
+	reads      reads
 	auth       *core.Authentication
+	ended      bool              // the cache
 	began      bool              // the first session
 	flying     map[uint64]bool   // calls of clients that etcd executes, or has answered on the way
 	writes     map[uint64]uint64 // calls by their transactions
 	arrived    int               // the last event that arrived
 	arrivedRev int64
+	showing    bool // events wait until they may be shown
 }
 
 func (p *process) String() string { return p.name }
@@ -56,7 +60,7 @@ func (g *gateway) boot() {
 	name := fmt.Sprintf("g%d.%d", g.number, g.starts)
 	p := &process{
 		g: g, name: name, passed: make(map[uint64]*core.Result), flying: make(map[uint64]bool), writes: make(map[uint64]uint64),
-		calls: make(map[uint64]uint64),
+		calls: make(map[uint64]uint64), revealed: make(map[uint64]func()),
 	}
 	p.auth = core.NewAuthentication(core.AuthOptions{
 		Lease: int64(g.w.Lease), Counts: int64(stillRefused), Quiet: int64(quiet), Without: g.w.Without,
@@ -77,9 +81,9 @@ func (g *gateway) boot() {
 // tick runs the periodic work of the current process, if there is one.
 func (g *gateway) tick() {
 	g.w.after(tick, func() {
-		if p := g.process; p != nil && !p.auth.Ended() {
+		if p := g.process; p != nil && !p.ended {
 			g.w.enter(p, func() {
-				if p.auth.Ended() {
+				if p.ended {
 					return
 				}
 				p.core.Tick()
@@ -101,7 +105,7 @@ func (g *gateway) keepAlive(p *process) {
 			return
 		}
 		lease, sent := p.core.Lease(), w.now
-		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" && lease != p.ending && !p.auth.Ended() {
+		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" && lease != p.ending && !p.ended {
 			w.carry(func() {
 				if w.now < w.etcd.away {
 					return
@@ -113,7 +117,7 @@ func (g *gateway) keepAlive(p *process) {
 				w.carry(func() {
 					w.enter(p, func() {
 						switch {
-						case p.auth.Ended():
+						case p.ended:
 						case !extended:
 							p.core.SessionLost(lease)
 						case lease == p.core.Lease():
@@ -223,7 +227,7 @@ func (w *world) perform(p *process, e core.Effect) {
 	g := p.g
 	switch e := e.(type) {
 	case core.ChainCall:
-		w.callChain(g, e)
+		w.callChain(p, e)
 	case core.EtcdCall:
 		w.callEtcd(p, e)
 	case core.EndLease:
@@ -240,9 +244,9 @@ func (w *world) perform(p *process, e core.Effect) {
 	case core.Reply:
 		w.reply(p, &e)
 	case core.Revealed:
-		w.reveal(p, e.ID)
-	case core.Deliver:
-		w.deliver(p, &e)
+		then := p.revealed[e.ID]
+		delete(p.revealed, e.ID)
+		then()
 	case core.Placed:
 		if e.Err == nil {
 			w.result.Placed++
@@ -256,7 +260,7 @@ func (w *world) perform(p *process, e core.Effect) {
 
 // reply gives a client its answer, unless etcd refused the guard.
 func (w *world) reply(p *process, r *core.Reply) {
-	if errors.Is(r.Err, errDenied) && !p.auth.Ended() {
+	if errors.Is(r.Err, errDenied) && !p.ended {
 		p.judge(r)
 		return
 	}
@@ -295,18 +299,17 @@ func (w *world) arrival(p *process) uint64 {
 }
 
 func (w *world) sendEvents(p *process) {
-	events := w.etcd.events[p.next:]
-	if len(events) == 0 {
+	if p.next == len(w.etcd.events) {
 		return
 	}
 	p.next = len(w.etcd.events)
 	rev, last := w.etcd.rev, p.next
 	w.after(w.arrival(p), func() {
 		w.enter(p, func() {
-			if p.arrived, p.arrivedRev = last, rev; p.auth.Ended() {
+			if p.arrived, p.arrivedRev = last, rev; p.ended {
 				p.showEvents()
 			} else {
-				p.core.Watched(1, events, rev)
+				p.revealEvents()
 			}
 		})
 	})
@@ -324,28 +327,47 @@ func (w *world) sendDirectory(p *process) {
 	rev, stream := w.etcd.rev, p.watches
 	w.after(w.arrival(p), func() {
 		w.enter(p, func() {
-			if p.watches == stream && !p.auth.Ended() {
+			if p.watches == stream && !p.ended {
 				p.core.DirectoryChanged(rev, changes)
 			}
 		})
 	})
 }
 
-// deliver checks that a watch sees every event once, in order.
-func (w *world) deliver(p *process, d *core.Deliver) {
-	for _, e := range d.Events {
-		if want := w.etcd.events[p.told]; e != want {
-			w.broken("watch: %s delivers %v, and %v would be next", p, e, want)
-			return
-		}
-		p.told++
-		w.result.Delivered++
+// reveal shows a message of etcd as soon as that is allowed.
+func (p *process) reveal(m core.Message, rev int64, show func()) {
+	if p.core.Shows(m, rev) {
+		show()
+		return
 	}
-	w.note("%s delivers events up to %d", p, d.Rev)
-	if d.Rev > w.etcd.rev {
-		w.broken("header: a watch at %s is at revision %d, and etcd at %d", p, d.Rev, w.etcd.rev)
+	p.g.last++
+	p.revealed[p.g.last] = show
+	p.core.Reveal(p.g.last, rev)
+}
+
+// revealEvents shows what has arrived of the stream of a watch, a message after the other.
+func (p *process) revealEvents() {
+	if p.showing || p.told == p.arrived {
+		return
 	}
-	w.revealed = max(w.revealed, d.Rev)
+	p.showing = true
+	events, rev := p.arrived, p.arrivedRev
+	p.reveal(core.Events, rev, func() {
+		p.showing = false
+		p.g.w.deliver(p, events, rev)
+		p.revealEvents()
+	})
+}
+
+// deliver shows a watch the events up to an index, at a revision.
+func (w *world) deliver(p *process, events int, rev int64) {
+	w.result.Delivered += events - p.told
+	p.told = events
+	w.note("%s delivers events up to %d", p, rev)
+	if rev > w.etcd.rev {
+		w.broken("header: a watch at %s is at revision %d, and etcd at %d", p, rev, w.etcd.rev)
+	}
+	w.revealed = max(w.revealed, rev)
 }
 
 func (g *gateway) place(in bool, keys ...string) {

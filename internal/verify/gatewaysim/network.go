@@ -101,7 +101,7 @@ func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Res
 
 // shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
 type shard struct {
-	*core.Shard
+	*Shard
 	done map[session]core.Answer
 	away uint64
 }
@@ -121,44 +121,50 @@ func (w *world) shardOf(op *core.Op) *shard {
 
 func (w *world) newShard() *shard {
 	w.generations++
-	return &shard{Shard: core.NewShard(w.generations, 64, w.Without), done: make(map[session]core.Answer)}
+	return &shard{Shard: NewShard(w.generations, 64, w.Without), done: make(map[session]core.Answer)}
 }
 
-// callChain sends an operation, again and again if it changes something.
-func (w *world) callChain(g *gateway, c core.ChainCall) {
-	p := g.process
+// callChain sends an operation of the core.
+func (w *world) callChain(p *process, c core.ChainCall) {
 	if c.Op.Kind == core.Max || c.Op.Kind == core.SetBit {
 		p.calls[c.ID] = w.now
 	}
-	answered := false
+	w.sendChain(p, session{p.name, c.ID}, &c.Op, func(a core.Answer) {
+		delete(p.calls, c.ID)
+		p.core.Answered(c.ID, a)
+	})
+}
+
+// sendChain sends an operation, again and again if it changes something.
+func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.Answer)) {
+	g, answered := p.g, false
 	answer := func(a core.Answer) {
 		w.enter(p, func() {
-			if !answered && !p.auth.Ended() {
+			if !answered && !p.ended {
 				answered = true
-				delete(p.calls, c.ID)
-				p.core.Answered(c.ID, a)
+				take(a)
 			}
 		})
 	}
 	arrive := func() {
-		s := w.shardOf(&c.Op)
+		s := w.shardOf(op)
 		if w.now < s.away {
 			return
 		}
-		a, repeated := s.done[session{p.String(), c.ID}]
+		a, repeated := s.done[call]
 		if !repeated {
-			a = s.Do(&c.Op)
-			s.done[session{p.String(), c.ID}] = a
-			w.note("chain executes %d of %s: %s", c.ID, p, describeOp(&c.Op, &a))
+			a = s.Do(op)
+			s.done[call] = a
+			w.note("chain executes %d of %s: %s", call.id, call.process, describeOp(op, &a))
 		}
 		if w.now >= g.cutChain {
 			w.carry(func() { answer(a) })
 		}
 	}
-	read := c.Op.Kind == core.ReadRevision || c.Op.Kind == core.ReadObject
+	read := op.Kind == core.ReadRevision || op.Kind == core.ReadObject
 	var send func()
 	send = func() {
-		if answered || p.dead || p.auth.Ended() {
+		if answered || p.dead || p.ended {
 			return
 		}
 		if w.now >= g.cutChain {

@@ -100,7 +100,7 @@ func (t *turn) await() {
 		switch t.waits--; {
 		case !older:
 			last := &expectation{client: t.c, key: t.key, then: func(*core.Reply) { t.later(t.unlock) }}
-			t.ask(func(id uint64) { t.p.core.Get(id, t.key) }, last)
+			t.ask(func(id uint64) { t.p.read(id, t.key) }, last)
 		case t.waits == 0:
 			t.unlock()
 		default:
@@ -166,7 +166,7 @@ func (w *world) passCall(p *process, id uint64, do func() *core.Result) {
 	p.flying[id] = true
 	w.sendEtcd(p, do, func(r *core.Result) {
 		delete(p.flying, id)
-		if p.auth.Ended() {
+		if p.ended {
 			p.show(id, r)
 			return
 		}
@@ -175,7 +175,7 @@ func (w *world) passCall(p *process, id uint64, do func() *core.Result) {
 			return
 		}
 		p.passed[id] = r
-		p.core.Reveal(id, r.Rev)
+		p.reveal(core.Answers, r.Rev, func() { w.reveal(p, id) })
 	})
 }
 

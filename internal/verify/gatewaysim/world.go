@@ -150,7 +150,7 @@ func (w *world) finish() {
 const lastReads = 8
 
 func (w *world) lastRead(g *gateway, key string, tries int) {
-	w.ask(g, func(id uint64) { g.process.core.Get(id, key) }, &expectation{key: key, tries: tries, gateway: g})
+	w.ask(g, func(id uint64) { g.process.read(id, key) }, &expectation{key: key, tries: tries, gateway: g})
 }
 
 func (w *world) runFor(d uint64) {

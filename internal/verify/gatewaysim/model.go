@@ -1,30 +1,32 @@
-package core
+package gatewaysim
+
+import "github.com/netcraq/netcraq/internal/gateway/core"
 
 // Shard is a model of a shard of the chain: it executes operations on its cells, one at a time.
 type Shard struct {
 	generation uint64
 	revision   int64 // 0: there is no revision object
-	objects    map[string]*Object
+	objects    map[string]*core.Object
 	capacity   int
-	without    Rule
+	without    core.Rule
 }
 
 // NewShard makes a shard without objects. The generation is another one whenever the shard lost its state.
-func NewShard(generation uint64, capacity int, without Rule) *Shard {
-	return &Shard{generation: generation, objects: make(map[string]*Object), capacity: capacity, without: without}
+func NewShard(generation uint64, capacity int, without core.Rule) *Shard {
+	return &Shard{generation: generation, objects: make(map[string]*core.Object), capacity: capacity, without: without}
 }
 
 // Generation returns the shard's generation.
 func (s *Shard) Generation() uint64 { return s.generation }
 
 // Do executes one operation.
-func (s *Shard) Do(op *Op) Answer {
-	c := Cell{Shard: s.generation, Object: s.objects[op.Key], Revision: s.revision}
+func (s *Shard) Do(op *core.Op) core.Answer {
+	c := core.Cell{Shard: s.generation, Object: s.objects[op.Key], Revision: s.revision}
 	full := c.Object == nil && len(s.objects) >= s.capacity
 	a, _ := c.Apply(op, s.without)
 	switch {
-	case full && op.Kind == Create && c.Object != nil:
-		a.Status = Full
+	case full && op.Kind == core.Create && c.Object != nil:
+		a.Status = core.Full
 	case c.Object != nil:
 		s.objects[op.Key] = c.Object
 	default:
