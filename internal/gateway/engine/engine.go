@@ -265,17 +265,33 @@ func (e *Engine) Reveal(ctx context.Context, m core.Message, rev int64) error {
 	e.reveals[id] = done
 	e.mu.Unlock()
 	e.do(func(g *core.Gateway) { g.Reveal(id, rev) })
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		e.mu.Lock()
-		delete(e.reveals, id)
-		e.mu.Unlock()
-		return ctx.Err()
-	case <-e.ctx.Done():
-		return e.revealAfter(ctx)
+	look := time.NewTimer(lookAgain)
+	defer look.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-look.C: // the push may need a majority of etcd's members, which a serializable read does not
+			if !e.unplaced(ctx, rev) {
+				look.Reset(lookAgain)
+				continue
+			}
+			e.forgetReveal(id)
+			return nil
+		case <-ctx.Done():
+			e.forgetReveal(id)
+			return ctx.Err()
+		case <-e.ctx.Done():
+			return e.revealAfter(ctx)
+		}
 	}
+}
+
+// forgetReveal ends the wait for a push.
+func (e *Engine) forgetReveal(id uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.reveals, id)
 }
 
 // revealAfter waits after the end of the cache until an answer may be shown.

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -80,6 +82,28 @@ func TestStartWithoutLeader(t *testing.T) {
 	must(a.client.Put(t.Context(), "k", "3"))(t)
 	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "3" {
 		t.Errorf("%v", r)
+	}
+	a.stop()
+}
+
+// TestReadsWithoutMajority: while etcd has no majority and nothing is placed, serializable reads are answered, also once the
+// session of the gateway has expired.
+func TestReadsWithoutMajority(t *testing.T) {
+	etcd, end := startTwo(t)
+	const lease = time.Second
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{Lease: lease})
+	direct := open(t, etcd)
+	for ownAt(t, direct, "ack/").Count == 0 { // until it knows that nothing is placed
+	}
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	end()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for lost := time.Now(); time.Since(lost) < 2*lease; {
+		r, err := a.client.Get(ctx, "k", clientv3.WithSerializable())
+		if err != nil || len(r.Kvs) != 1 {
+			t.Fatalf("%v after the majority was lost: %v, %v", time.Since(lost), r, err)
+		}
 	}
 	a.stop()
 }

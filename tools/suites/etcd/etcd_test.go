@@ -48,7 +48,6 @@ const (
 // differences are tests that fail through gateways that cache, and why.
 var differences = map[string]string{
 	"TestKVPutError":                          "the guard of a write takes a part of etcd's limit of requests",
-	"TestLeasingGetSerializable":              "an open fault: without a majority of members a serializable read can wait for ever",
 	"TestLeasingPutInvalidateExisting":        between,
 	"TestLeasingPutInvalidateNew":             between,
 	"TestMaintenanceHashKV":                   "gateways write their own keys between the members' hashes",
@@ -63,12 +62,11 @@ var differences = map[string]string{
 // place has the integration tests wait, after the first read of a key, until the chain answers its reads.
 const place = "NETCRAQ_PLACE=1"
 
-// quick are tests for CI. They are short, and in some of them the chain answers many reads. TestLeasingGetSerializable is not
-// among them: it can hang (see differences).
+// quick are tests for CI. They are short, and in some of them the chain answers many reads.
 var quick = map[string]string{
 	"integration/clientv3/concurrency": ".",
 	"integration/clientv3/lease": "^Test(Lease(DeleteRangeContendDel|Grant|KeepAliveOnce|Leases|NotFoundError|Revoke|TimeToLive)|" +
-		"Leasing(ConcurrentPut|DeleteNonOwner|DeleteOwner|DeleteRange.*|Do|Get(NoLeaseTTL|WithOpts)|Interval|OverwriteResponse|OwnerDelete.*|" +
+		"Leasing(ConcurrentPut|DeleteNonOwner|DeleteOwner|DeleteRange.*|Do|Get.*|Interval|OverwriteResponse|OwnerDelete.*|" +
 		"OwnerPut.*|PrevKey|Reconnect.*|RevGet|TxnAtomicCache|TxnNonOwnerPut|TxnOwnerDelete.*|TxnOwnerGet.*|" +
 		"TxnRandIfThenOrElse|TxnRangeCmp))$",
 }
