@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/member/core"
 )
 
 // behindWithin bounds how long a read waits until this member has applied the read point. After that it uses ReadIndex.
@@ -75,7 +77,7 @@ type answered interface{ GetHeader() *pb.ResponseHeader }
 // lease has expired, for instance.
 func (f *Front) show(ctx context.Context, method string, request any, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
-	var p Point
+	var p core.Point
 	switch a, is := answer.(answered); {
 	case err != nil:
 		p.Revision = f.server.KV().Rev()
@@ -97,8 +99,8 @@ func (f *Front) show(ctx context.Context, method string, request any, handle grp
 }
 
 // reveal waits until a point may be shown, and returns an error for the client.
-func (f *Front) reveal(ctx context.Context, p Point) error {
-	if p == (Point{}) {
+func (f *Front) reveal(ctx context.Context, p core.Point) error {
+	if p == (core.Point{}) {
 		return nil
 	}
 	begin := time.Now()

@@ -14,13 +14,14 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/netcraq/netcraq/internal/member/core"
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
 // shared is a register in the test's process, as a chain that always answers would be.
 type shared struct {
 	mu      sync.Mutex
-	point   Point
+	point   core.Point
 	frozen  bool // the point stays as it is
 	away    bool // nobody knows a read point
 	paused  int
@@ -36,13 +37,16 @@ type of struct {
 	server *etcdserver.EtcdServer
 }
 
-func (s of) ReadPoint(context.Context) (Point, bool) {
+func (s of) ReadPoint(context.Context) (core.Point, Reason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.point, !s.away
+	if s.away {
+		return core.Point{}, ReasonOf(core.NoChain)
+	}
+	return s.point, None
 }
 
-func (s of) Reveal(ctx context.Context, p Point) error {
+func (s of) Reveal(ctx context.Context, p core.Point) error {
 	s.mu.Lock()
 	s.asked = max(s.asked, p.Revision)
 	if !s.frozen {
@@ -273,14 +277,14 @@ func TestBehind(t *testing.T) {
 	if a := get(t, c.Members[1], "k"); string(a.Kvs[0].Value) != "v" {
 		t.Errorf("%v", a)
 	}
-	if behind, unknown := fronts[1].Slow(Behind), fronts[1].Slow(Unknown); behind != 1 || unknown != 1 {
+	if behind, unknown := fronts[1].Slow(Behind), fronts[1].Slow(ReasonOf(core.NoChain)); behind != 1 || unknown != 1 {
 		t.Errorf("%d behind, %d unknown", behind, unknown)
 	}
 }
 
 // TestRequestsAreCopied: etcd's interceptors use a request after the handler; and a request is asked again as it was.
 func TestRequestsAreCopied(t *testing.T) {
-	f := &Front{register: of{shared: &shared{point: Point{Revision: 7}}}, server: new(etcdserver.EtcdServer)}
+	f := &Front{register: of{shared: &shared{point: core.Point{Revision: 7}}}, server: new(etcdserver.EtcdServer)}
 	failed := errors.New("refused")
 	var seen []any
 	handle := func(_ context.Context, request any) (any, error) {

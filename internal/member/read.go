@@ -7,13 +7,16 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/member/core"
 )
 
 // readPoint returns the point at which a read has to be answered, once this member has applied it. ok is false if etcd
 // has to answer by ReadIndex. asked is the revision that the read names, or 0.
-func (f *Front) readPoint(ctx context.Context, asked int64) (p Point, ok bool) {
-	if p, ok = f.register.ReadPoint(ctx); !ok {
-		f.count(Unknown)
+func (f *Front) readPoint(ctx context.Context, asked int64) (p core.Point, ok bool) {
+	p, why := f.register.ReadPoint(ctx)
+	if why != None {
+		f.count(why)
 		return p, false
 	}
 	if asked > p.Revision {
@@ -101,7 +104,7 @@ func (f *Front) readTxn(ctx context.Context, t *pb.TxnRequest, handle grpc.Unary
 	}
 	f.fast.Add(1)
 	if !exact {
-		if hidden := f.reveal(ctx, Point{Revision: a.Header.Revision}); hidden != nil {
+		if hidden := f.reveal(ctx, core.Point{Revision: a.Header.Revision}); hidden != nil {
 			return nil, hidden
 		}
 		return answer, nil

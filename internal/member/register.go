@@ -5,21 +5,19 @@
 // register: which revision a read has to be answered at, and whether a revision may be shown.
 package member
 
-import "context"
+import (
+	"context"
 
-// Point is a moment of the cluster's history.
-type Point struct {
-	Revision int64
-	Index    uint64 // of the Raft entry by which the revision is applied, or a later one
-}
+	"github.com/netcraq/netcraq/internal/member/core"
+)
 
 // Register tells what members have shown.
 type Register interface {
 	// ReadPoint returns a point such that every revision, and every change without a revision, that a member had shown when
-	// ReadPoint was called is at most this one. ok is false if the chain cannot tell: etcd has to answer.
-	ReadPoint(ctx context.Context) (p Point, ok bool)
+	// ReadPoint was called is at most this one. If the chain cannot tell, it returns the reason: etcd has to answer.
+	ReadPoint(ctx context.Context) (core.Point, Reason)
 	// Reveal returns nil when a point may be shown. An index of 0 stands for the one that belongs to the revision.
-	Reveal(ctx context.Context, p Point) error
+	Reveal(ctx context.Context, p core.Point) error
 	// Pause ends fast reads at all members, and returns when they have ended. They begin again after resume.
 	Pause(ctx context.Context) (resume func(), err error)
 }

@@ -5,6 +5,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/member/core"
 )
 
 func (f *Front) stream(service any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
@@ -29,7 +31,7 @@ type shownStream struct {
 }
 
 func (s *shownStream) SendMsg(m any) error {
-	var p Point
+	var p core.Point
 	if s.opaque {
 		p.Revision, s.opaque = s.front.server.KV().Rev(), false
 	}
