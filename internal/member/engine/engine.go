@@ -1,0 +1,278 @@
+// Package engine drives the decisions of [core] with the I/O of one etcd server: its log, its clock, and the objects of all
+// members in the chain. An [Engine] is the [member.Register] of the server's front.
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/etcdserver"
+
+	"github.com/netcraq/netcraq/internal/gateway/objects"
+	"github.com/netcraq/netcraq/internal/member"
+	"github.com/netcraq/netcraq/internal/member/core"
+)
+
+// Options say where the server and the chain are.
+type Options struct {
+	Server *etcdserver.EtcdServer // which is ready
+	Chain  objects.Chain
+	Nearby objects.Nearby // nil: all reads of the chain use the network
+	// Off: the member stays out of fast reads. It still waits for those of others that may know it as a member.
+	Off bool
+	TTL time.Duration // of a session; 0: DefaultTTL
+	Log *slog.Logger
+}
+
+// DefaultTTL is how long writes wait, once, for a member that is silent or for a chain that is away.
+const DefaultTTL = 3 * time.Second
+
+const (
+	// every is how often the machine is called when nothing happens, and how soon a revision is pushed that nobody waits for.
+	every = 50 * time.Millisecond
+	// sampleEvery is the least time between two looks at the members' records.
+	sampleEvery = time.Millisecond
+	// patience is how long something waits for a push before the member leaves the generation.
+	patience = 500 * time.Millisecond
+)
+
+// Engine is a member that takes part, or wants to.
+type Engine struct {
+	o       Options
+	ctx     context.Context // until the server stops, or Close
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
+	records chan core.Record // to propose
+	pushes  atomic.Uint64
+
+	mu      sync.Mutex // of all below
+	machine *core.Machine
+	last    uint64
+	reads   map[uint64]chan read
+	waiting map[uint64]chan struct{} // reveals and leaves
+	off     uint64                   // the leave of SetOff; 0: none
+	phase   core.Status              // as logged
+}
+
+// read is the answer to [Engine.ReadPoint].
+type read struct {
+	point core.Point
+	slow  member.Reason
+}
+
+// Start begins to take part.
+func Start(o Options) *Engine {
+	if o.TTL == 0 {
+		o.TTL = DefaultTTL
+	}
+	e := &Engine{
+		o: o, records: make(chan core.Record, 16),
+		reads: make(map[uint64]chan read), waiting: make(map[uint64]chan struct{}),
+		machine: core.New(core.Options{
+			Member: uint64(o.Server.MemberID()), Life: newLife(), TTL: int64(o.TTL), Every: int64(every),
+			Patience: int64(patience), Rest: int64(o.TTL),
+		}),
+	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	if o.Off {
+		e.do(func(now int64) { e.machine.Want(now, false) })
+	}
+	e.sample()
+	e.tasks.Go(e.propose)
+	e.tasks.Go(e.follow)
+	e.tasks.Go(e.tick)
+	e.tasks.Go(func() {
+		select {
+		case <-o.Server.StopNotify():
+			e.stop()
+		case <-e.ctx.Done():
+		}
+	})
+	return e
+}
+
+// Close ends all work, without leaving.
+func (e *Engine) Close() {
+	e.stop()
+	e.tasks.Wait()
+}
+
+var errStopped = errors.New("the server stops")
+
+// do calls the machine, and does what it wants done.
+func (e *Engine) do(event func(now int64)) {
+	e.mu.Lock()
+	event(bootTime())
+	var later []core.Action
+	for _, action := range e.machine.Actions() {
+		switch a := action.(type) {
+		case core.Ready:
+			for _, id := range a.Reads {
+				e.answer(id, read{point: a.Point})
+			}
+		case core.Slow:
+			for _, id := range a.Reads {
+				e.answer(id, read{slow: member.ReasonOf(a.Why)})
+			}
+		case core.Show:
+			e.end(a.Reveals)
+		case core.Left:
+			e.end(a.Leaves)
+		default:
+			later = append(later, action)
+		}
+	}
+	e.mu.Unlock()
+	for _, action := range later {
+		e.perform(action)
+	}
+}
+
+// answer ends a read. The lock is held.
+func (e *Engine) answer(id uint64, r read) {
+	if c := e.reads[id]; c != nil {
+		delete(e.reads, id)
+		c <- r
+	}
+}
+
+// end ends what waits. The lock is held.
+func (e *Engine) end(ids []uint64) {
+	for _, id := range ids {
+		if c := e.waiting[id]; c != nil {
+			delete(e.waiting, id)
+			close(c)
+		}
+	}
+}
+
+// perform begins to do what the machine wants done.
+func (e *Engine) perform(action core.Action) {
+	switch a := action.(type) {
+	case core.Propose:
+		select {
+		case e.records <- a.Record:
+		default: // the machine proposes again
+		}
+	case core.Renew:
+		go e.renew()
+	case core.Look:
+		go e.sample()
+	case core.ReadObjects:
+		go e.readObjects(a)
+	case core.WriteObject:
+		go e.writeObject(a)
+	}
+}
+
+// ReadPoint implements [member.Register].
+func (e *Engine) ReadPoint(ctx context.Context) (core.Point, member.Reason) {
+	answer, id := make(chan read, 1), uint64(0)
+	e.do(func(now int64) {
+		e.last++
+		id = e.last
+		e.reads[id] = answer
+		e.machine.Read(now, id)
+	})
+	select {
+	case r := <-answer:
+		return r.point, r.slow
+	case <-ctx.Done():
+	case <-e.ctx.Done():
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.reads, id)
+	return core.Point{}, member.Canceled
+}
+
+// Reveal implements [member.Register].
+func (e *Engine) Reveal(ctx context.Context, p core.Point) error {
+	return e.await(ctx, func(now int64, id uint64) {
+		e.machine.Advance(e.applied())
+		e.machine.Reveal(now, id, p, core.Local)
+	})
+}
+
+// Pause implements [member.Register].
+func (e *Engine) Pause(ctx context.Context) (resume func(), err error) {
+	var leave uint64
+	again := func() {
+		e.sample() // the change of members that this process has applied
+		e.do(func(now int64) { e.machine.Return(now, leave) })
+	}
+	err = e.await(ctx, func(now int64, id uint64) {
+		leave = id
+		e.machine.Leave(now, id)
+	})
+	if err != nil {
+		again()
+		return nil, err
+	}
+	return again, nil
+}
+
+// await begins something that the machine ends.
+func (e *Engine) await(ctx context.Context, begin func(now int64, id uint64)) error {
+	done, id := make(chan struct{}), uint64(0)
+	e.do(func(now int64) {
+		e.last++
+		id = e.last
+		e.waiting[id] = done
+		begin(now, id)
+	})
+	var err error
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-e.ctx.Done():
+		err = errStopped
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.waiting, id)
+	return err
+}
+
+// SetOff has this member leave fast reads, which ends them at all members, or return. It returns when nobody reads fast any more.
+func (e *Engine) SetOff(ctx context.Context, off bool) error {
+	e.mu.Lock()
+	before := e.off
+	e.mu.Unlock()
+	switch {
+	case !off && before == 0:
+		e.do(func(now int64) { e.machine.Want(now, true) })
+		return nil
+	case !off:
+		e.do(func(now int64) {
+			e.off = 0
+			e.machine.Want(now, true)
+			e.machine.Return(now, before)
+		})
+		return nil
+	}
+	return e.await(ctx, func(now int64, id uint64) {
+		if e.off != 0 {
+			e.machine.Return(now, e.off)
+		}
+		e.off = id
+		e.machine.Want(now, false)
+		e.machine.Leave(now, id)
+	})
+}
+
+// Status is what operators see.
+func (e *Engine) Status() core.Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.machine.Status(bootTime())
+}
+
+// Pushes returns how often this member has written its object in the chain.
+func (e *Engine) Pushes() uint64 { return e.pushes.Load() }

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/membershippb"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/member"
+	"github.com/netcraq/netcraq/internal/member/core"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/retry"
+)
+
+// proposeWithin bounds how long a proposal waits for a leader.
+const proposeWithin = time.Second
+
+// newLife draws the number of a life. It is not 0.
+func newLife() uint64 {
+	var draw [8]byte
+	rand.Read(draw[:]) // never fails
+	return max(1, binary.BigEndian.Uint64(draw[:]))
+}
+
+// bootTime is a clock that counts while the machine is suspended, in nanoseconds.
+func bootTime() int64 { return int64(dataplane.BootTime()) }
+
+// applied returns the point that the own server has applied. The revision is read first: the index may be newer.
+func (e *Engine) applied() core.Point {
+	revision := e.o.Server.KV().Rev()
+	return core.Point{Revision: revision, Index: e.o.Server.AppliedIndex()}
+}
+
+// take returns the applied state of the own server.
+func (e *Engine) take() core.Sample {
+	var s core.Sample
+	for _, m := range e.o.Server.Cluster().Members() {
+		s.Members = append(s.Members, core.Member{ID: uint64(m.ID), Record: member.RecordIn(m.ClientURLs)})
+	}
+	s.Applied = e.applied()
+	return s
+}
+
+// sample tells the machine what the own server has applied.
+func (e *Engine) sample() {
+	e.do(func(int64) {
+		s := e.take()
+		e.machine.Applied(bootTime(), s)
+	})
+	e.tell()
+}
+
+// follow takes a sample after each entry that the server applies, or after several.
+func (e *Engine) follow() {
+	for {
+		index := e.o.Server.AppliedIndex()
+		e.sample()
+		if !retry.Sleep(e.ctx, sampleEvery) {
+			return
+		}
+		select {
+		case <-e.o.Server.ApplyWait(index + 1):
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// tick lets time pass for the machine.
+func (e *Engine) tick() {
+	for retry.Sleep(e.ctx, every) {
+		e.sample()
+		e.do(func(now int64) { e.machine.Tick(now) })
+	}
+}
+
+// renew asks etcd for a moment that is not older than the call.
+func (e *Engine) renew() {
+	asked := bootTime()
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.TTL/2)
+	defer cancel()
+	err := e.o.Server.LinearizableReadNotify(ctx)
+	e.do(func(int64) {
+		s := e.take()
+		e.machine.Renewed(bootTime(), asked, s, err == nil)
+	})
+}
+
+// propose sends proposals in their order.
+func (e *Engine) propose() {
+	for {
+		select {
+		case r := <-e.records:
+			if err := e.send(r); err != nil {
+				e.o.Log.Debug("a record was not proposed", "reason", err)
+			}
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// send proposes a record of the own member as a change of its attributes. Nobody answers.
+func (e *Engine) send(r core.Record) error {
+	self := e.o.Server.Cluster().Member(e.o.Server.MemberID())
+	if self == nil {
+		return nil // removed: etcd would panic
+	}
+	entry, err := proto.Marshal(&pb.InternalRaftRequest{
+		Header: &pb.RequestHeader{ID: e.o.Server.NextRequestID()},
+		ClusterMemberAttrSet: &membershippb.ClusterMemberAttrSetRequest{
+			Member_ID:        uint64(self.ID),
+			MemberAttributes: &membershippb.Attributes{Name: self.Name, ClientUrls: member.WithRecord(self.ClientURLs, r)},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, proposeWithin)
+	defer cancel()
+	id := uint64(self.ID)
+	return e.o.Server.Process(ctx, &raftpb.Message{
+		Type: raftpb.MsgProp.Enum(), From: &id, To: &id, Entries: []*raftpb.Entry{{Data: entry}},
+	})
+}
+
+// tell logs that fast reads have begun or ended.
+func (e *Engine) tell() {
+	e.mu.Lock()
+	s := e.machine.Status(bootTime())
+	before := e.phase
+	e.phase = s
+	e.mu.Unlock()
+	switch on := s.State.Phase == core.On; {
+	case on == (before.State.Phase == core.On) && (!on || s.State.Generation == before.State.Generation):
+	case on:
+		e.o.Log.Info("linearizable reads are answered through the chain", "generation", s.State.Generation)
+	default:
+		e.o.Log.Info("linearizable reads are answered by etcd", "generation", before.State.Generation)
+	}
+}
