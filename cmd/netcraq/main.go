@@ -7,11 +7,12 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/controller"
 	"github.com/netcraq/netcraq/internal/cli/gateway"
 	"github.com/netcraq/netcraq/internal/cli/kv"
+	"github.com/netcraq/netcraq/internal/cli/member"
 	"github.com/netcraq/netcraq/internal/cli/node"
 	"github.com/netcraq/netcraq/internal/cli/operate"
 )
 
 func main() {
-	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(),
+	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), member.Commands(),
 		operate.Commands(), cli.Extensions())
 }
