@@ -312,14 +312,12 @@ struct nc_snapshot {
 
 static __always_inline int nc_undisturbed(const struct nc_cell *cell, const struct nc_snapshot *s)
 {
-	load_fence();
-	return *(volatile __u32 *)&cell->lock == s->lock;
+	return !was_disturbed(&cell->lock, s->lock);
 }
 
 static __always_inline int nc_take(const struct nc_cell *cell, struct nc_snapshot *s)
 {
-	s->lock = *(volatile __u32 *)&cell->lock;
-	load_fence();
+	s->lock = read_begin(&cell->lock);
 	s->seq = cell->seq;
 	s->value_bytes = cell->value_bytes;
 	s->small[0] = *(__u64 *)cell->value;

@@ -142,13 +142,11 @@ static __always_inline struct np_value *np_cell(struct np_object *o, __u32 numbe
 /* The value that a read would answer and its index; false while a writer is inside. */
 static __always_inline int np_snapshot(struct np_object *o, __u32 *read_index, struct np_value *v)
 {
-	__u32 seq = *(volatile __u32 *)&o->lock;
+	__u32 seq = read_begin(&o->lock);
 
-	load_fence();
 	*read_index = *(volatile __u32 *)&o->read_index;
 	*v = *np_cell(o, *read_index);
-	load_fence();
-	return !(seq & 1) && *(volatile __u32 *)&o->lock == seq;
+	return !(seq & 1) && !was_disturbed(&o->lock, seq);
 }
 
 /* Lines 4 to 14 of Algorithm 1. */

@@ -25,7 +25,7 @@ static __always_inline void add_ordered(__u32 *word, __u32 change)
 	asm volatile("%0 = atomic_fetch_add((u32 *)(%1 + 0), %0)" : "+w"(change) : "r"(word) : "memory");
 }
 
-/* Readers of a sequence lock: keeps loads before and after it apart. */
+/* Keeps loads before and after it apart. */
 static __always_inline void load_fence(void)
 {
 	if (nq_weak_memory) {
@@ -34,6 +34,22 @@ static __always_inline void load_fence(void)
 		add_ordered(&word, 0);
 	}
 	asm volatile("" ::: "memory");
+}
+
+/* Begins to read what a sequence lock guards, and returns its number: odd while a writer is inside. */
+static __always_inline __u32 read_begin(const __u32 *word)
+{
+	__u32 seen = *(const volatile __u32 *)word;
+
+	load_fence();
+	return seen;
+}
+
+/* Has a writer come since read_begin returned `seen`? Then what was read counts for nothing. */
+static __always_inline int was_disturbed(const __u32 *word, __u32 seen)
+{
+	load_fence();
+	return *(const volatile __u32 *)word != seen;
 }
 
 static __always_inline int try_lock(__u32 *word)

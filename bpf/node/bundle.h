@@ -119,8 +119,7 @@ static __always_inline enum way answer_long(struct slotted *m, __u32 *w, struct 
 {
 	if (!put_value(m->p.ctx, m->p.at + NQ_VERSION_BYTES, o, s->value_bytes))
 		return WAY_SLOW;
-	load_fence();
-	if (*(volatile __u32 *)&o->seq != s->seq)
+	if (was_disturbed(&o->seq, s->seq))
 		return WAY_SLOW;
 	reply_fast(&m->p, w, NQ_STATUS_OK, s->version);
 	seal_reply(&m->p, w, s->value_bytes, s->value_sum);

@@ -66,9 +66,8 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 {
 	r->state = NQ_RECORD_CONTENDED;
 	for (int i = 0; i < NQ_READ_TRIES; i++) {
-		__u32 n, seq = *(volatile __u32 *)&o->seq;
+		__u32 seq = read_begin(&o->seq), n;
 
-		load_fence();
 		n = *(volatile __u16 *)&o->value_bytes;
 		if ((seq & 1) || n > nq_cell_bytes)
 			continue;
@@ -84,8 +83,7 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 		r->epoch = r->version == r->committed ? o->mark : 0;
 		if (!c->headers && store_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes))
 			return;
-		load_fence();
-		if (*(volatile __u32 *)&o->seq == seq) {
+		if (!was_disturbed(&o->seq, seq)) {
 			r->state = NQ_RECORD_WHOLE;
 			return;
 		}
@@ -205,11 +203,9 @@ static long export_session_next(__u32 i, struct copying *c)
 		return 1;
 	entry = bpf_map_lookup_elem(&nq_sessions, &r.key);
 	if (entry) {
-		seq = *(volatile __u32 *)&entry->lock;
-		load_fence();
+		seq = read_begin(&entry->lock);
 		r.entry = *entry;
-		load_fence();
-		state = (seq & 1) || *(volatile __u32 *)&entry->lock != seq ? NQ_RECORD_CONTENDED : NQ_RECORD_WHOLE;
+		state = (seq & 1) || was_disturbed(&entry->lock, seq) ? NQ_RECORD_CONTENDED : NQ_RECORD_WHOLE;
 		if (state == NQ_RECORD_WHOLE && r.entry.session != r.key.session)
 			state = NQ_RECORD_ABSENT;
 	}

@@ -75,8 +75,7 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_li
 		write_reply(f, &r, &s);
 		if (grow_value(skb, o, s.value_bytes))
 			return grow_drop(NQ_OUTCOME_UNROUTABLE);
-		load_fence();
-		if (*(volatile __u32 *)&o->seq != s.seq)
+		if (was_disturbed(&o->seq, s.seq))
 			continue;
 		answered(o, r.hops);
 		return bpf_redirect(skb->ifindex, 0);

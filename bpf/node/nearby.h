@@ -67,8 +67,7 @@ static __always_inline int copy_clean(struct nq_nearby_record *r, const struct n
 	n = (n + 7) / 8;
 	for (__u32 i = 0; i < cell_words() && i < n; i++)
 		to[i] = from[i];
-	load_fence();
-	return *(volatile __u32 *)&o->seq == seq;
+	return !was_disturbed(&o->seq, seq);
 }
 
 /* R6: answers a record from a clean, present object. */
@@ -92,8 +91,7 @@ static __always_inline void read_nearby(struct nq_nearby_record *r)
 	if (!o)
 		return;
 	test_pause();
-	seq = *(volatile __u32 *)&o->seq;
-	load_fence();
+	seq = read_begin(&o->seq);
 	if (bpf_map_lookup_elem(&nq_objects, r->key) != o || !copy_clean(r, o, seq))
 		return;
 	if (*(volatile __u64 *)&live->epoch != state)

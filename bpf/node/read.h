@@ -69,8 +69,7 @@ struct snapshot {
 /* Takes the snapshot; 0 if a writer is inside, or the object is not clean, absent or reused. */
 static __always_inline int take_snapshot(const struct nq_object *o, struct snapshot *s)
 {
-	s->seq = *(volatile __u32 *)&o->seq;
-	load_fence();
+	s->seq = read_begin(&o->seq);
 	s->version = o->version;
 	s->value_bytes = o->value_bytes;
 	s->value_sum = o->value_sum;
@@ -78,8 +77,7 @@ static __always_inline int take_snapshot(const struct nq_object *o, struct snaps
 	s->small[1] = *(__u64 *)(o->value + 8);
 	if ((s->seq & 1) || !s->version || s->version != o->committed || !is_plain(o) || s->value_bytes > nq_cell_bytes)
 		return 0;
-	load_fence();
-	return *(volatile __u32 *)&o->seq == s->seq;
+	return !was_disturbed(&o->seq, s->seq);
 }
 
 /* The 32-bit word that starts `at` bytes into the frame. */
@@ -178,8 +176,7 @@ static __always_inline int write_value(struct xdp_md *ctx, const struct nq_objec
 		return 0;
 	if (store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n, nq_cell_bytes))
 		return -1;
-	load_fence();
-	return *(volatile __u32 *)&o->seq != s->seq;
+	return was_disturbed(&o->seq, s->seq);
 }
 
 /* hops is the reply's second word, which holds the shard. */
