@@ -85,8 +85,32 @@ func Restore(encoded io.Reader) (*Keyspace, error) {
 	return open(s.fill)
 }
 
-// maxMessageBytes bounds a key with its value in a snapshot.
-const maxMessageBytes = 1 << 30
+const (
+	// maxMessageBytes bounds a key with its value in a snapshot.
+	maxMessageBytes = 1 << 30
+	// firstPart is how much memory the length of a message takes before the message is read.
+	firstPart = 4 << 20
+)
+
+// readMessage reads a message behind its length.
+func readMessage(r *bufio.Reader) ([]byte, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxMessageBytes {
+		return nil, fmt.Errorf("a message of %d bytes", n)
+	}
+	var b []byte
+	for uint64(len(b)) < n {
+		part := min(n-uint64(len(b)), max(firstPart, uint64(len(b))))
+		b = slices.Grow(b, int(part))[:uint64(len(b))+part]
+		if _, err := io.ReadFull(r, b[uint64(len(b))-part:]); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Clip(b), nil
+}
 
 func decode(r *bufio.Reader) (*Snapshot, error) {
 	var numbers [3]uint64
@@ -97,21 +121,9 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 		}
 		numbers[i] = n
 	}
-	get := func() ([]byte, error) {
-		n, err := binary.ReadUvarint(r)
-		if err != nil {
-			return nil, err
-		}
-		if n > maxMessageBytes {
-			return nil, fmt.Errorf("a message of %d bytes", n)
-		}
-		b := make([]byte, n)
-		_, err = io.ReadFull(r, b)
-		return b, err
-	}
 	s := &Snapshot{revision: int64(numbers[0])}
 	for range numbers[1] {
-		b, err := get()
+		b, err := readMessage(r)
 		l := new(leasepb.Lease)
 		if err == nil {
 			err = proto.Unmarshal(b, l)
@@ -122,7 +134,7 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 		s.leases = append(s.leases, l)
 	}
 	for range numbers[2] {
-		kv, err := get()
+		kv, err := readMessage(r)
 		if err != nil {
 			return nil, err
 		}

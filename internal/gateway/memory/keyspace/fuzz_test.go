@@ -1,0 +1,208 @@
+package keyspace
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/lease/leasepb"
+	"google.golang.org/protobuf/proto"
+)
+
+// marshal encodes a message of a seed.
+func marshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	text, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// FuzzReplacement: a command is taken for a replacement only if protobuf decodes it as that replacement.
+func FuzzReplacement(f *testing.F) {
+	for _, q := range []*pb.TxnRequest{
+		swap([]byte("k"), []byte("value"), 7), swap([]byte("k"), nil, 0), {Success: swap([]byte("k"), nil, 1).Success},
+	} {
+		f.Add(marshal(f, &pb.InternalRaftRequest{Txn: q}))
+		q.Failure = nil
+		f.Add(marshal(f, &pb.InternalRaftRequest{Txn: q}))
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		c, ok := DecodeReplacement(encoded)
+		if !ok {
+			return
+		}
+		var got pb.InternalRaftRequest
+		if err := proto.Unmarshal(encoded, &got); err != nil {
+			t.Fatalf("taken for a replacement: %v", err)
+		}
+		r := &c.replacement
+		want := swap(r.key, r.value, r.revision)
+		if want.Failure = nil; len(got.Txn.GetFailure()) > 0 { // a read of one key, perhaps another one
+			key := got.Txn.Failure[0].GetRequestRange().GetKey()
+			if len(key) == 0 {
+				t.Fatalf("%v reads no key", &got)
+			}
+			want.Failure = swap(key, nil, 0).Failure
+		}
+		if !proto.Equal(&got, &pb.InternalRaftRequest{Txn: want}) {
+			t.Fatalf("%v is taken for %v", &got, want)
+		}
+	})
+}
+
+// FuzzKeyAndRevision: an object's key and revision are what protobuf decodes.
+func FuzzKeyAndRevision(f *testing.F) {
+	f.Add(marshal(f, &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: 1, ModRevision: 2, Version: 3, Value: []byte("v"), Lease: 4}))
+	f.Add([]byte{0x0a, 1, 'a', 0x18, 1, 0x0a, 0, 0x18, 0x80, 1})
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		key, revision, err := keyAndRevision(encoded)
+		var kv mvccpb.KeyValue
+		if decodable := proto.Unmarshal(encoded, &kv); (decodable == nil && len(kv.Key) > 0) != (err == nil) {
+			t.Fatalf("%x: %v, and protobuf: %v, key %q", encoded, err, decodable, kv.Key)
+		}
+		if err == nil && (!bytes.Equal(key, kv.Key) || revision != kv.ModRevision) {
+			t.Fatalf("%v: key %q, revision %d", &kv, key, revision)
+		}
+	})
+}
+
+// FuzzAnswer: the answer to a replacement is encoded as protobuf encodes it.
+func FuzzAnswer(f *testing.F) {
+	f.Add(int64(1), uint64(2), uint64(3), uint64(4))
+	f.Add(int64(-1), uint64(0), ^uint64(0), uint64(1)<<63)
+	f.Fuzz(func(t *testing.T, revision int64, cluster, member, term uint64) {
+		if revision == 0 { // no replacement has it
+			return
+		}
+		h := &pb.ResponseHeader{ClusterId: cluster, MemberId: member, RaftTerm: term}
+		want := replaced(revision)
+		want.Header.ClusterId, want.Header.MemberId, want.Header.RaftTerm = cluster, member, term
+		if got := encodeReplaced(revision, h); !bytes.Equal(got, marshal(t, want)) {
+			t.Fatalf("%v is encoded as %x", want, got)
+		}
+	})
+}
+
+// FuzzEntries splits its input into commands, as an entry of the log is, and executes them in two keyspaces. These have the
+// same contents afterwards, and so has one that is made from a snapshot.
+func FuzzEntries(f *testing.F) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		var entry []byte
+		for range 10 {
+			c := marshal(f, command(random))
+			entry = append(binary.AppendUvarint(entry, uint64(len(c))), c...)
+		}
+		f.Add(entry)
+	}
+	f.Fuzz(func(t *testing.T, entry []byte) {
+		first, second := execute(t, entry), execute(t, entry)
+		text := contents(t, first)
+		if !bytes.Equal(text, contents(t, second)) {
+			t.Fatal("two keyspaces have different contents")
+		}
+		third, err := Restore(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, contents(t, third)) {
+			t.Fatal("a keyspace has other contents than its snapshot")
+		}
+		if err := errors.Join(first.Close(), second.Close(), third.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// execute makes a keyspace of the commands of an entry. As a gateway does, it makes the keyspace again after a panic.
+func execute(t *testing.T, entry []byte) *Keyspace {
+	k := newKeyspace(t)
+	for len(entry) > 0 {
+		n, m := binary.Uvarint(entry)
+		if m <= 0 || n > uint64(len(entry)-m) {
+			break
+		}
+		c, err := Decode(entry[m : m+int(n)])
+		if err != nil {
+			break
+		}
+		if _, err := k.Apply(&c); errors.Is(err, ErrBroken) {
+			if k, err = k.Rebuild(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		entry = entry[m+int(n):]
+	}
+	return k
+}
+
+// contents returns the snapshot of a keyspace. Leases are in the order of their numbers.
+func contents(t testing.TB, k *Keyspace) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	s, err := k.Snapshot()
+	if err == nil {
+		slices.SortFunc(s.leases, func(a, b *leasepb.Lease) int { return cmp.Compare(a.ID, b.ID) })
+		err = s.Write(&text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// FuzzSnapshot: the bytes of a snapshot make a keyspace or an error. The keyspace has the contents that the snapshot has.
+func FuzzSnapshot(f *testing.F) {
+	k, err := New(1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 30 {
+		c := CommandOf(command(random))
+		_, _ = k.Apply(&c) // some have an error of their own
+	}
+	r, err := zstd.NewReader(bytes.NewReader(contents(f, k)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte{1, 0, 0})
+	f.Add([]byte{2, 1, 1, 2, 8, 1, 6, 0x0a, 1, 'k', 0x18, 2, 0})
+	f.Add([]byte{9, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0xff, 3})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := decode(bufio.NewReader(bytes.NewReader(text)))
+		if err != nil {
+			return
+		}
+		k, err := open(s.fill)
+		if err != nil {
+			return
+		}
+		again, err := Restore(bytes.NewReader(contents(t, k)))
+		if err != nil {
+			t.Fatalf("the snapshot of a snapshot: %v", err)
+		}
+		if !bytes.Equal(contents(t, k), contents(t, again)) {
+			t.Fatal("the snapshot of a snapshot has other contents")
+		}
+		if err := errors.Join(k.Close(), again.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
