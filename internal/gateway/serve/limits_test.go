@@ -66,15 +66,15 @@ func TestLargestBody(t *testing.T) {
 }
 
 // announce sends the header of a request and a part of its body.
-func announce(t *testing.T, address string, length int) net.Conn {
+func announce(t *testing.T, address, path string, length int) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	header := "POST /v3/kv/put HTTP/1.1\r\nHost: gateway\r\nContent-Length: %d\r\n\r\n{"
-	if _, err := fmt.Fprintf(conn, header, length); err != nil {
+	header := "POST %s HTTP/1.1\r\nHost: gateway\r\nContent-Length: %d\r\n\r\n{"
+	if _, err := fmt.Fprintf(conn, header, path, length); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -83,7 +83,7 @@ func announce(t *testing.T, address string, length int) net.Conn {
 // TestSlowBody ends a request whose body does not arrive.
 func TestSlowBody(t *testing.T) {
 	address, ended := serveBodies(t, func(l *bodyLimit) { l.timeout = time.Millisecond })
-	announce(t, address, 100)
+	announce(t, address, "/v3/kv/put", 100)
 	if err := await(t, "a body that does not arrive", ended); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading the body: %v", err)
 	}
@@ -95,7 +95,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	const memory = 1 << 20
 	address, ended := serveBodies(t, func(l *bodyLimit) { l.memory = grpcserver.NewMemory(memory) })
 	for range 2 * memory / smallBody { // of which nothing arrives
-		announce(t, address, 2*smallBody)
+		announce(t, address, "/v3/kv/put", 2*smallBody)
 	}
 	large := strings.Repeat(" ", 2*smallBody)
 	if got := post(t, address, strings.NewReader(large)); got != http.StatusOK || await(t, "a large request", ended) != nil {
@@ -103,7 +103,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 	const part = 64 << 10
 	for range 2 * memory / (decoding * part) {
-		n := announce(t, address, 2*part)
+		n := announce(t, address, "/v3/kv/put", 2*part)
 		if _, err := n.Write(make([]byte, part)); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +124,10 @@ func TestUnreadBodies(t *testing.T) {
 	const most = 4
 	s := start(t, TowardsClients{}, most)
 	for range most {
-		announce(t, s.address, 100)
+		announce(t, s.address, "/?wait", 100)
+		await(t, "the page", s.entered) // so the connection has a request under way
 	}
+	s.release()
 	for limit := time.Now().Add(time.Minute); ; {
 		body, err := get(dial(t, s.address), "/")
 		if err == nil && body == "here" {

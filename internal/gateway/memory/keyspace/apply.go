@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/pkg/v3/traceutil"
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"go.etcd.io/etcd/server/v3/lease"
@@ -53,6 +54,9 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 		answer, _, err := txn.Txn(ctx, quiet, r.Txn, true, k.store, k.leases, false)
 		return answer, err
 	case r.Put != nil:
+		if len(r.Put.Key) == 0 {
+			return nil, rpctypes.ErrGRPCEmptyKey
+		}
 		answer, _, err := txn.Put(ctx, quiet, k.leases, k.store, r.Put)
 		return answer, err
 	case r.DeleteRange != nil:

@@ -10,9 +10,14 @@ import (
 // Executable refuses a transaction that deletes a range to infinity and puts a key of it. etcd refuses deletions and
 // puts that overlap, but does not take the end "\0" for infinity there. Its store cannot execute such a transaction:
 // it panics if the put keeps the value or the lease, and otherwise a compaction at that revision removes the key from
-// the store and not from the index, so that the next read of the key ends the process.
+// the store and not from the index, so that the next read of the key ends the process. It refuses a put without a key too,
+// which etcd's own check refuses: no snapshot could have it.
 func Executable(q *pb.TxnRequest) error {
-	if changesOf(q.Success).overlap || changesOf(q.Failure).overlap {
+	then, otherwise := changesOf(q.Success), changesOf(q.Failure)
+	switch {
+	case then.nameless || otherwise.nameless:
+		return rpctypes.ErrGRPCEmptyKey
+	case then.overlap || otherwise.overlap:
 		return rpctypes.ErrGRPCDuplicateKey
 	}
 	return nil
@@ -20,9 +25,10 @@ func Executable(q *pb.TxnRequest) error {
 
 // changes are the keys that operations may change: what deletions to infinity begin with, and what is put.
 type changes struct {
-	first   []byte // the lowest key of deletions to infinity; nil: none
-	last    []byte // the highest key that is put; nil: none
-	overlap bool
+	first    []byte // the lowest key of deletions to infinity; nil: none
+	last     []byte // the highest key that is put; nil: none
+	overlap  bool
+	nameless bool // something is put without a key
 }
 
 func changesOf(ops []*pb.RequestOp) (all changes) {
@@ -37,7 +43,7 @@ func changesOfOne(op *pb.RequestOp) (c changes) {
 		c.first = d.Key
 	}
 	if p := op.GetRequestPut(); p != nil {
-		c.last = p.Key
+		c.last, c.nameless = p.Key, len(p.Key) == 0
 	}
 	if q := op.GetRequestTxn(); q != nil { // one of its branches happens
 		c = changesOf(q.Success)
@@ -55,6 +61,7 @@ func (c *changes) add(other changes) {
 }
 
 func (c *changes) merge(other changes) {
+	c.nameless = c.nameless || other.nameless
 	if c.first == nil || other.first != nil && bytes.Compare(other.first, c.first) < 0 {
 		c.first = other.first
 	}

@@ -186,7 +186,7 @@ var (
 func keyAndRevision(kv []byte) (key []byte, revision int64, err error) {
 	for len(kv) > 0 {
 		number, kind, n := protowire.ConsumeTag(kv)
-		if n < 0 {
+		if n < 0 || number > protowire.MaxValidNumber {
 			return nil, 0, errKey
 		}
 		length := protowire.ConsumeFieldValue(number, kind, kv[n:])
