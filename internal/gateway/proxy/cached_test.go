@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,12 +53,31 @@ func startCached(t *testing.T, etcd string, cluster *topology.Cluster, o Cache) 
 // hot reads a key until the chain answers.
 func (g *cachedGateway) hot(t *testing.T, key string) *clientv3.GetResponse {
 	t.Helper()
-	for before := g.cache.Stats().Hits; ; {
-		r := must(g.client.Get(t.Context(), key))(t)
-		if g.cache.Stats().Hits > before {
-			return r
+	before := g.cache.Stats().Hits
+	var r *clientv3.GetResponse
+	eventually(t, "a read of "+key+" from the chain", func() bool {
+		r = must(g.client.Get(t.Context(), key))(t)
+		return g.cache.Stats().Hits > before
+	})
+	return r
+}
+
+// eventually waits until something holds, and ends the test if it does not in two minutes.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(2 * time.Minute); !holds(); runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("%s: not within two minutes", what)
 		}
 	}
+}
+
+// awaitKeys waits until etcd has a number of keys with a name.
+func awaitKeys(t *testing.T, direct *clientv3.Client, key string, number int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d keys %s", number, key), func() bool {
+		return len(must(direct.Get(t.Context(), key))(t).Kvs) == number
+	})
 }
 
 func TestReadsFromTheChain(t *testing.T) {
@@ -187,16 +208,8 @@ func TestWritePastTheGateways(t *testing.T) {
 	must(a.client.Put(t.Context(), "k", "1"))(t)
 	a.hot(t, "k")
 	must(direct.Put(t.Context(), "k", "2"))(t)
-	for {
-		if r := must(direct.Get(t.Context(), "/netcraq/gateway/excluded/k"))(t); len(r.Kvs) == 1 {
-			break
-		}
-	}
-	for {
-		if r := must(direct.Get(t.Context(), "/netcraq/gateway/directory/k"))(t); len(r.Kvs) == 0 {
-			break
-		}
-	}
+	awaitKeys(t, direct, "/netcraq/gateway/excluded/k", 1)
+	awaitKeys(t, direct, "/netcraq/gateway/directory/k", 0)
 	hits := a.cache.Stats().Hits
 	for range 100 {
 		if r := must(a.client.Get(t.Context(), "k"))(t); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "2" {
@@ -218,13 +231,7 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 	line := startLine(t, etcd)
 	b := startCached(t, line.listener.Addr().String(), cluster, Cache{})
 	direct := open(t, etcd)
-	excluded := func(key string) {
-		for {
-			if r := must(direct.Get(within, "/netcraq/gateway/excluded/"+key))(t); len(r.Kvs) == 1 {
-				return
-			}
-		}
-	}
+	excluded := func(key string) { awaitKeys(t, direct, "/netcraq/gateway/excluded/"+key, 1) }
 	for _, key := range []string{"k", "compared"} {
 		must(a.client.Put(within, key, "1"))(t)
 		a.hot(t, key)
@@ -232,6 +239,8 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 	}
 	seen := direct.Watch(within, "k")
 	line.answers.Lock()
+	answers := sync.OnceFunc(line.answers.Unlock)
+	defer answers()
 	written := make(chan error, 1)
 	go func() {
 		_, err := b.client.Put(within, "k", "2")
@@ -244,7 +253,7 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 	must(direct.Put(within, "k", "3"))(t)
 	must(direct.Put(within, "compared", "3"))(t)
 	excluded("compared") // and so k was compared too
-	line.answers.Unlock()
+	answers()
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}

@@ -28,21 +28,16 @@ func TestOwnKeysAreDeleted(t *testing.T) {
 		if n := must(direct.Delete(t.Context(), engine.OwnPrefix+prefix, clientv3.WithPrefix()))(t).Deleted; n != 1 {
 			t.Fatalf("%s: %d keys", prefix, n)
 		}
-		for {
+		eventually(t, "another session", func() bool {
 			now := ownAt(t, direct, core.SessionPrefix).Kvs
-			if len(now) == 1 && string(now[0].Key) != string(session.Key) && len(ownAt(t, direct, "bit/").Kvs) == 1 {
-				break
-			}
-		}
+			return len(now) == 1 && string(now[0].Key) != string(session.Key) && len(ownAt(t, direct, "bit/").Kvs) == 1
+		})
 		g.hot(t, "k")
 	}
 	was := ownAt(t, direct, "chain").Kvs[0]
 	must(direct.Delete(t.Context(), string(was.Key)))(t)
-	written := ownAt(t, direct, "chain")
-	for written.Count == 0 {
-		written = ownAt(t, direct, "chain")
-	}
-	if now := written.Kvs[0]; string(now.Value) != string(was.Value) {
+	awaitKeys(t, direct, string(was.Key), 1)
+	if now := ownAt(t, direct, "chain").Kvs[0]; string(now.Value) != string(was.Value) {
 		t.Errorf("the chain's name is %q, and was %q", now.Value, was.Value)
 	}
 	g.hot(t, "k")

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -113,9 +112,7 @@ func TestPinnedKeysArePlacedAtOnce(t *testing.T) {
 	a := startCached(t, startEtcd(t), startChain(t, 3, 1), Cache{Placement: o})
 	for _, key := range []string{"a", "b"} {
 		must(a.client.Get(t.Context(), key))(t)
-		for !a.cache.Explain(key).Placed {
-			runtime.Gosched()
-		}
+		eventually(t, "the placement of "+key, func() bool { return a.cache.Explain(key).Placed })
 		before := a.cache.Stats().Hits
 		must(a.client.Get(t.Context(), key))(t)
 		if a.cache.Stats().Hits == before {

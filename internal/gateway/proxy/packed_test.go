@@ -31,11 +31,7 @@ func TestLargeValuesArePacked(t *testing.T) {
 	for i := range 100 {
 		must(a.client.Put(t.Context(), fmt.Sprintf("many/%d", i), large(i)))(t)
 	}
-	for {
-		if r := must(direct.Get(t.Context(), "/netcraq/gateway/~dictionary/1"))(t); len(r.Kvs) == 1 {
-			break
-		}
-	}
+	awaitKeys(t, direct, "/netcraq/gateway/~dictionary/1", 1)
 	b := startCached(t, etcd, cluster, Cache{Placement: placement.Defaults()})
 	writers := []*cachedGateway{a, b}
 	for i := range 6 {

@@ -63,11 +63,10 @@ func TestStartWithoutLeader(t *testing.T) {
 	direct, needy := open(t, etcd), clientv3.WithRequireLeader(t.Context())
 	must(direct.Put(t.Context(), "k", "1"))(t)
 	start := end()
-	for { // until the member has noticed
-		if _, err := direct.Put(needy, "lost", "1"); errors.Is(err, rpctypes.ErrNoLeader) {
-			break
-		}
-	}
+	eventually(t, "the member misses its leader", func() bool {
+		_, err := direct.Put(needy, "lost", "1")
+		return errors.Is(err, rpctypes.ErrNoLeader)
+	})
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
 	if r := must(a.client.Get(t.Context(), "k", clientv3.WithSerializable()))(t); len(r.Kvs) != 1 || r.Header.Revision < 2 {
 		t.Errorf("serializable: %v", r)
