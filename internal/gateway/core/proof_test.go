@@ -37,8 +37,8 @@ func TestProof(t *testing.T) {
 				call, ok := e.(EtcdCall)
 				again = again || ok && len(call.Request.Put) == 1 && call.Request.Put[0].Key == ack
 			}
-			if alive != c.alive || again != c.again || (g.Readable("k") != 0) != c.alive {
-				t.Errorf("alive %v, acknowledged again %v, readable %v", alive, again, g.Readable("k") != 0)
+			if alive != c.alive || again != c.again || (g.readable("k") != 0) != c.alive {
+				t.Errorf("alive %v, acknowledged again %v, readable %v", alive, again, g.readable("k") != 0)
 			}
 		})
 	}

@@ -1,8 +1,16 @@
 package core
 
-// Readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
-func (g *Gateway) Readable(key string) (gen int64) {
-	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() && !g.inherited(key) {
+// readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
+func (g *Gateway) readable(key string) (gen int64) {
+	if g.alive() {
+		return g.named(key)
+	}
+	return 0
+}
+
+// named is the generation of the object from which reads of a key are answered while the session lasts; 0: there is none.
+func (g *Gateway) named(key string) (gen int64) {
+	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && !g.inherited(key) {
 		return l.placed[key]
 	}
 	return 0
@@ -12,7 +20,7 @@ func (g *Gateway) Readable(key string) (gen int64) {
 // inherited says that the key was placed before this session. No read is answered from its object until it is placed
 // anew: before the session no gateway may have run, and clients may have written to etcd directly.
 func (g *Gateway) BeginRead(key string) (gen int64, inherited bool) {
-	return g.Readable(key), g.inherited(key)
+	return g.readable(key), g.inherited(key)
 }
 
 // inherited compares two revisions of etcd: a generation is drawn before the key is placed.

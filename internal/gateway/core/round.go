@@ -133,7 +133,7 @@ func (g *Gateway) Judge(r *Round, i int) (header int64, hit bool) {
 	}
 	key, gen := r.keys[i], r.gens[i]
 	header, hit = g.hit(gen, r.revision.Rev, object)
-	if hit && g.Readable(key) == gen {
+	if hit && g.readable(key) == gen {
 		return header, true
 	}
 	if l := g.life; l != nil && object.Status == OK && object.Object.Bits != 0 {

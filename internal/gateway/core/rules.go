@@ -32,11 +32,15 @@ const (
 	AuthPass                         // they pass only while etcd refuses requests without a token
 	Newest                           // etcd executes the gateway's requests on its newest state
 	AuthRevision                     // another authentication revision of etcd makes another session
+	AuditWaits                       // a change of etcd is kept until its object tells who made it
+	AuditNamed                       // it is compared with an object that the directory names
+	Takeover                         // gateways answer for the keys of those that are gone
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
+	"audit-waits", "audit-named", "takeover",
 }
 
 // RuleNames lists the rules that can be switched off.

@@ -106,36 +106,34 @@ func (e *Engine) survey() bool {
 	if err != nil {
 		return false
 	}
-	sessions, excluded, directory := make(map[string]bool), make(map[string]bool), make(map[string]string)
+	seen, excluded := &core.Survey{Sessions: make(map[string]bool), Directory: make(map[string]string)}, make(map[string]bool)
 	for _, kv := range answer.Kvs {
 		kind, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), OwnPrefix), "/")
 		switch kind + "/" {
 		case core.SessionPrefix:
-			sessions[name] = true
+			seen.Sessions[name] = true
 		case excludedPrefix:
 			excluded[name] = true
 		case core.DirectoryPrefix:
-			directory[name] = core.Owner(string(kv.Value))
+			seen.Directory[name] = core.Owner(string(kv.Value))
 		}
 	}
 	if err := e.learn(ctx); err != nil {
 		e.o.Log.Debug("dictionaries for values", "error", err)
 	}
 	e.mu.Lock()
-	own := e.core.Lease()
-	e.mu.Unlock()
+	defer e.mu.Unlock()
 	p, now := &e.places, e.usage.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gateways, p.excluded = max(1, len(sessions)), excluded
-	for key, owner := range directory {
-		if _, mine := p.mine[key]; !mine && (owner == own || !sessions[owner]) {
+	p.gateways, p.excluded = max(1, len(seen.Sessions)), excluded
+	for key := range seen.Directory {
+		if _, mine := p.mine[key]; !mine && e.core.Owns(seen, key) {
 			p.mine[key] = now
 		}
 	}
 	for key := range p.mine {
-		owner, there := directory[key]
-		if (!there || owner != own && sessions[owner]) && !p.busy[key] {
+		if !e.core.Owns(seen, key) && !p.busy[key] {
 			delete(p.mine, key)
 		}
 	}

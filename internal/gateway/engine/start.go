@@ -76,7 +76,7 @@ func (e *Engine) begin() {
 	e.do(func(g *core.Gateway) { g.Start() })
 	e.tasks.Go(e.tick)
 	e.tasks.Go(e.choose)
-	e.tasks.Go(e.guard)
+	e.tasks.Go(e.audit)
 }
 
 // final reports whether another try to identify etcd would not help.

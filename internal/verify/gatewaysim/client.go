@@ -88,12 +88,16 @@ func (c *client) next() {
 		return
 	}
 	key := keyName(w.rng.IntN(w.Keys))
+	if w.plan != "" && w.past == "" {
+		c.write(g, &expectation{client: c, key: w.plan, txn: c.draw(w.plan)})
+		return
+	}
 	x := &expectation{client: c, key: key}
 	if w.rng.IntN(32) == 0 {
 		c.readOld(g, x)
 		return
 	}
-	if w.rng.IntN(10) < 7 {
+	if w.rng.IntN(10) < 7 || key == w.past {
 		w.ask(g, func(id uint64) { g.process.read(id, key) }, x)
 		return
 	}
@@ -101,8 +105,11 @@ func (c *client) next() {
 	if w.Auth && w.rng.IntN(16) == 0 {
 		x.txn = c.erase(key)
 	}
-	t := x.txn
-	w.ask(g, func(id uint64) { g.process.core.Txn(id, t) }, x)
+	c.write(g, x)
+}
+
+func (c *client) write(g *gateway, x *expectation) {
+	c.w.ask(g, func(id uint64) { g.process.core.Txn(id, x.txn) }, x)
 }
 
 // readOld reads what any member has.
@@ -192,6 +199,9 @@ func (x *expectation) end() {
 		c.w.busy--
 		return
 	}
+	if c.w.busy == 1 && c.left == 2 {
+		c.w.planPast()
+	}
 	c.think()
 }
 
@@ -232,7 +242,7 @@ func (x *expectation) check(r *core.Reply) {
 		w.broken("header: %s has header %d, and %d was revealed before", x.name, r.Rev, x.floor)
 	case r.Rev > w.etcd.rev:
 		w.broken("header: %s has header %d, and etcd is at %d", x.name, r.Rev, w.etcd.rev)
-	case x.header:
+	case x.header, w.mayBeStale(x):
 	case is.exists != (e.State == core.Value):
 		w.broken("exact: %s shows at %d that the key is %v; it was written at %d", x.name, r.Rev, e.State, is.rev)
 	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create ||

@@ -13,7 +13,9 @@
 //   - exact: a reply with header R shows the newest write of its key up to R, with its revisions;
 //   - header: no header is below one that was revealed before the request began, in a reply or by a watch, nor above etcd's (a
 //     serializable read may be older);
-//   - twice: no transaction is applied twice.
+//   - twice: no transaction is applied twice;
+//   - audit: no gateway takes a write of a gateway for one past the gateways. One that is, near the end of some runs, is noticed:
+//     once all faults have ended for long no read shows an older version.
 //
 // Linearizability follows: order operations by their revision, writes before the reads that show them. The second check says that
 // this order respects real time, the first that each read shows the last write before it.

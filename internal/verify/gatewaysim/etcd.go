@@ -22,7 +22,7 @@ type etcd struct {
 	times   []uint64 // when etcd reached each revision, from 2 on
 	keys    map[string]core.KV
 	history map[string][]state
-	events  []string // of the clients' keys
+	events  []change // of the clients' keys
 	dir     []core.Change
 	leases  map[string]uint64 // expiry
 	dead    map[string]bool
@@ -230,7 +230,7 @@ func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
 	if !strings.HasPrefix(key, keyPrefix) {
 		return
 	}
-	e.events = append(e.events, key)
+	e.events = append(e.events, change{key, rev})
 }
 
 // at is a key as it was at a revision.

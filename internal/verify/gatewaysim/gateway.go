@@ -40,6 +40,8 @@ type process struct {
 	ending   string            // lease that is being revoked
 
 	reads      reads
+	mine       map[string]*audited // keys that it answers for
+	placing    map[string]int      // changes of keys' places that are under way
 	auth       *core.Authentication
 	ended      bool              // the cache
 	began      bool              // the first session
@@ -61,6 +63,7 @@ func (g *gateway) boot() {
 	p := &process{
 		g: g, name: name, passed: make(map[uint64]*core.Result), flying: make(map[uint64]bool), writes: make(map[uint64]uint64),
 		calls: make(map[uint64]uint64), revealed: make(map[uint64]func()),
+		mine: make(map[string]*audited), placing: make(map[string]int),
 	}
 	p.auth = core.NewAuthentication(core.AuthOptions{
 		Lease: int64(g.w.Lease), Counts: int64(stillRefused), Quiet: int64(quiet), Without: g.w.Without,
@@ -76,6 +79,7 @@ func (g *gateway) boot() {
 		g.w.enter(p, p.start)
 	}
 	g.keepAlive(p)
+	g.w.enter(p, p.survey)
 }
 
 // tick runs the periodic work of the current process, if there is one.
@@ -88,6 +92,7 @@ func (g *gateway) tick() {
 				}
 				p.core.Tick()
 				p.attach()
+				p.audit()
 			})
 		}
 		g.tick()
@@ -248,9 +253,7 @@ func (w *world) perform(p *process, e core.Effect) {
 		delete(p.revealed, e.ID)
 		then()
 	case core.Placed:
-		if e.Err == nil {
-			w.result.Placed++
-		}
+		p.placed(&e)
 		w.note("%s placed %s: %v", p, e.Key, e.Err)
 		if w.calm && errors.Is(e.Err, core.ErrChain) { // one late answer is enough; the monitor tries again too
 			w.after(ms, func() { g.place(true, e.Key) })
@@ -310,6 +313,9 @@ func (w *world) sendEvents(p *process) {
 				p.showEvents()
 			} else {
 				p.revealEvents()
+			}
+			for _, key := range sortedKeys(p.mine) {
+				p.follow(p.mine[key])
 			}
 		})
 	})
@@ -372,12 +378,15 @@ func (w *world) deliver(p *process, events int, rev int64) {
 
 func (g *gateway) place(in bool, keys ...string) {
 	p := g.process
-	if p == nil {
+	if p == nil || len(keys) == 0 {
 		return
 	}
 	g.w.note("%s is asked to place %s: %v", p, keys, in)
 	g.w.result.Rounds++
 	g.w.enter(p, func() {
+		for _, key := range keys {
+			p.placing[key]++
+		}
 		if in {
 			p.core.Place(keys...)
 		} else {

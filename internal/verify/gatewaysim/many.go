@@ -73,6 +73,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Placed += r.Placed
 	t.Expired += r.Expired
 	t.Unguarded += r.Unguarded
+	t.Noticed += r.Noticed
 	t.Reconfigurations += r.Reconfigurations
 	t.Simulated += r.Simulated
 	for f, n := range r.Faults {

@@ -57,6 +57,9 @@ func (w *world) callEtcd(p *process, c core.EtcdCall) {
 	execute := func() *core.Result {
 		r := w.etcd.doAs(who, c.Lease, &c.Request)
 		w.note("etcd executes %d of %s: %s", c.ID, p, describe(r))
+		if t := c.Request.Txn; t != nil && r.Held && c.Request.Part != core.Outcome {
+			w.wrote(t)
+		}
 		return r
 	}
 	w.sendEtcd(p, execute, func(r *core.Result) {

@@ -36,6 +36,10 @@ type world struct {
 	traced      bool
 	txns        uint64
 	identities  map[uint64]identity // of transactions
+	plan        string              // a key that will be written past the gateways
+	past        string              // it was written
+	excluded    bool                // it must not be placed
+	settled     bool                // no hit may be older than such a write any more
 	result      *Result
 }
 
@@ -49,6 +53,7 @@ type Result struct {
 	OwnWrites          int // of the gateways' own keys, that changed something
 	Unguarded          int // writes that passed by a cache that ended
 	Expired            int // leases of clients that ended with keys
+	Noticed            int // writes past the gateways that one of them noticed
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
 	Simulated          time.Duration
@@ -120,9 +125,17 @@ func (w *world) finish() {
 		}
 	}
 	w.runFor(recovery / 2)
+	if w.settled = true; w.past != "" && w.result.Broken == "" {
+		for _, g := range w.gateways {
+			w.lastRead(g, w.past, 0)
+		}
+		w.runFor(recovery / 10)
+	}
 	var keys []string
 	for i := range w.Keys {
-		keys = append(keys, keyName(i))
+		if !w.excludes(keyName(i)) {
+			keys = append(keys, keyName(i))
+		}
 	}
 	w.gateways[0].place(true, keys...)
 	w.runFor(recovery / 2)
@@ -134,8 +147,8 @@ func (w *world) finish() {
 			w.broken("stuck: gateway %d does not serve after all faults", g.number)
 			return
 		}
-		for i := range w.Keys {
-			w.lastRead(g, keyName(i), lastReads)
+		for _, key := range keys {
+			w.lastRead(g, key, lastReads)
 		}
 	}
 	w.runFor(recovery)

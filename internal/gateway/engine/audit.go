@@ -13,21 +13,19 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// guarded is a key that this gateway placed and watches.
-type guarded struct {
+// audited is a key that this gateway answers for and watches.
+type audited struct {
 	key  string
 	ctx  context.Context // ends when the key is not watched any more
 	stop context.CancelFunc
 
-	mu        sync.Mutex
-	unchecked int64     // revision of the newest change that was not compared with the object; 0: none
-	compared  time.Time // when the last comparison began
+	mu sync.Mutex
+	core.Audit
 }
 
-// guard watches, in etcd, the keys that this gateway placed. A change that no gateway made is newer than a readable object: every
-// gateway sets its bit before it writes, and clears it with what it wrote.
-func (e *Engine) guard() {
-	watched := make(map[string]*guarded)
+// audit watches, in etcd, the keys that this gateway answers for.
+func (e *Engine) audit() {
+	watched := make(map[string]*audited)
 	ticker := time.NewTicker(chooseEvery)
 	defer ticker.Stop()
 	for {
@@ -47,18 +45,18 @@ func (e *Engine) guard() {
 		}
 		for key := range mine {
 			if watched[key] == nil {
-				w := &guarded{key: key}
+				w := &audited{key: key, Audit: core.Audit{Every: int64(chooseEvery)}}
 				w.ctx, w.stop = context.WithCancel(e.ctx)
 				watched[key] = w
-				e.tasks.Go(func() { e.guardKey(w) })
+				e.tasks.Go(func() { e.auditKey(w) })
 			}
 		}
 		e.compare(slices.Collect(maps.Values(watched)))
 	}
 }
 
-// guardKey watches one key. What etcd compacted meanwhile is made up for by looking at the key as it is.
-func (e *Engine) guardKey(w *guarded) {
+// auditKey watches one key. What etcd compacted meanwhile is made up for by looking at the key as it is.
+func (e *Engine) auditKey(w *audited) {
 	for w.ctx.Err() == nil {
 		answer, err := pb.NewKVClient(e.o.Etcd).Range(w.ctx, &pb.RangeRequest{Key: []byte(w.key)})
 		if err != nil {
@@ -74,28 +72,25 @@ func (e *Engine) guardKey(w *guarded) {
 	}
 }
 
-// changed notes a change. It is compared with the object at once, unless the last comparison was a moment ago: then guard compares
-// the newest change later, so that a key that is written all the time costs few comparisons.
-func (e *Engine) changed(w *guarded, rev int64) {
+// changed notes a change.
+func (e *Engine) changed(w *audited, rev int64) {
 	w.mu.Lock()
-	w.unchecked = max(w.unchecked, rev)
-	soon := time.Since(w.compared) >= chooseEvery
+	soon := w.Changed(bootTime(), rev)
 	w.mu.Unlock()
 	if soon {
-		e.compare([]*guarded{w})
+		e.compare([]*audited{w})
 	}
 }
 
 // compare compares the newest changes of keys with their objects.
-func (e *Engine) compare(watched []*guarded) {
-	var due []*guarded
+func (e *Engine) compare(watched []*audited) {
+	var due []*audited
 	var keys []string
 	var revs []int64
 	for _, w := range watched {
 		w.mu.Lock()
-		if w.unchecked != 0 {
-			due, keys, revs = append(due, w), append(keys, w.key), append(revs, w.unchecked)
-			w.compared = time.Now()
+		if rev := w.Begin(bootTime()); rev != 0 {
+			due, keys, revs = append(due, w), append(keys, w.key), append(revs, rev)
 		}
 		w.mu.Unlock()
 	}
@@ -104,14 +99,16 @@ func (e *Engine) compare(watched []*guarded) {
 	}
 	objects := e.objects(keys)
 	for i, w := range due {
-		e.mu.Lock()
-		gen := e.core.Readable(w.key) // writes set no bits in an object that the directory does not name
-		e.mu.Unlock()
-		if w.ctx.Err() != nil || !w.settled(revs[i], gen, &objects[i]) {
+		if w.ctx.Err() != nil {
 			continue
 		}
-		if o := &objects[i].Object; objects[i].Status == core.OK && o.Gen == gen && o.Readable() && o.Rev < revs[i] {
-			e.bypassed(w.key, revs[i], o.Rev)
+		e.mu.Lock()
+		w.mu.Lock()
+		past := e.core.Compare(&w.Audit, w.key, revs[i], &objects[i])
+		w.mu.Unlock()
+		e.mu.Unlock()
+		if past {
+			e.bypassed(w.key, revs[i], objects[i].Object.Rev)
 		}
 	}
 }
@@ -135,20 +132,6 @@ func (e *Engine) objects(keys []string) []core.Answer {
 		}
 	}
 	return objects
-}
-
-// settled reports whether the object tells if a gateway made the change, which then counts as checked. It does not while it
-// is not answered, or while a write of a gateway is under way: that may have committed before the change.
-func (w *guarded) settled(rev, gen int64, a *core.Answer) bool {
-	if a.Status == core.Away || a.Status == core.OK && a.Object.Gen == gen && (a.Object.Bits != 0 || a.Object.Joining) {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.unchecked == rev {
-		w.unchecked = 0
-	}
-	return true
 }
 
 // bypassed handles a change that no gateway made: the key is not cached any more.

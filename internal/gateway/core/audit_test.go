@@ -1,0 +1,79 @@
+package core
+
+import "testing"
+
+// TestAudit: a change of a key is compared with the key's object. It is kept until the object tells who made it.
+func TestAudit(t *testing.T) {
+	const key, change = "k", int64(30)
+	gen := generation(10, 0)
+	entry := func(rev int64) Object { return Object{Gen: gen, Entry: Entry{State: Value, Rev: rev}} }
+	with := func(edit func(*Object)) Answer {
+		o := entry(change - 1)
+		edit(&o)
+		return Answer{Object: o}
+	}
+	for name, c := range map[string]struct {
+		object     Answer
+		past, kept bool
+	}{
+		"the gateways wrote it":            {Answer{Object: entry(change)}, false, false},
+		"a newer one":                      {Answer{Object: entry(change + 1)}, false, false},
+		"past the gateways":                {Answer{Object: entry(change - 1)}, true, false},
+		"no answer":                        {Answer{Status: Away}, false, true},
+		"no object":                        {Answer{Status: Miss}, false, false},
+		"a write is under way":             {with(func(o *Object) { o.Bits = 4 }), false, true},
+		"the object is not loaded":         {with(func(o *Object) { o.Joining = true }), false, true},
+		"the key has a lease":              {with(func(o *Object) { o.State = NotCacheable }), false, false},
+		"the directory names another one":  {with(func(o *Object) { o.Gen++ }), false, false},
+		"another one, and a write of that": {with(func(o *Object) { o.Gen, o.Bits = o.Gen+1, 4 }), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, a := served(key, gen), Audit{Every: 5}
+			a.Changed(1, change)
+			if past := g.Compare(&a, key, a.Begin(1), &c.object); past != c.past || (a.unchecked != 0) != c.kept {
+				t.Errorf("past the gateways: %v, kept: %v", past, a.unchecked != 0)
+			}
+		})
+	}
+	alive, old := false, Answer{Object: entry(change - 1)}
+	g, a := served(key, gen), Audit{Every: 5}
+	g.options.Alive = func() bool { return alive }
+	a.Changed(1, change)
+	if g.Compare(&a, key, a.Begin(1), &old) {
+		t.Error("other gateways may have written without INTENT, since this one's session may have ended")
+	}
+	alive = true
+	if !g.Compare(&a, key, a.Begin(2), &old) {
+		t.Error("the session lasts after all, and the change was forgotten")
+	}
+}
+
+// TestAuditsAreFew: a key that is written all the time is compared now and then, with its newest change.
+func TestAuditsAreFew(t *testing.T) {
+	a, at := Audit{Every: 5}, []int64{}
+	for now := int64(1); now <= 20; now++ {
+		if a.Changed(now, 100+now) {
+			if rev := a.Begin(now); rev != 100+now {
+				t.Fatalf("at %d: revision %d", now, rev)
+			}
+			at = append(at, now)
+		}
+	}
+	if len(at) != 4 {
+		t.Errorf("compared at %v", at)
+	}
+}
+
+// TestOwns: a gateway answers for the keys that it placed, and for those of gateways that are gone.
+func TestOwns(t *testing.T) {
+	g := served("k", generation(10, 0))
+	s := &Survey{
+		Sessions:  map[string]bool{"g.1": true, "h.1": true},
+		Directory: map[string]string{"mine": "g.1", "another's": "h.1", "a dead one's": "i.1"},
+	}
+	for key, want := range map[string]bool{"mine": true, "another's": false, "a dead one's": true, "not placed": false} {
+		if g.Owns(s, key) != want {
+			t.Errorf("%s: %v", key, !want)
+		}
+	}
+}
