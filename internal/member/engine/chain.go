@@ -48,6 +48,7 @@ func (e *Engine) readNearby(keys []string, found []core.Found, have []bool) {
 	}
 	e.o.Nearby.Read(hashed, func(i int, version uint64, epoch uint32, value []byte) {
 		have[i] = true
+		e.nearby.Add(1)
 		found[i] = core.Found{Exists: true, Version: version, Epoch: uint64(epoch), Value: append([]byte(nil), value...)}
 	})
 }
@@ -66,6 +67,7 @@ func (e *Engine) readFar(keys []string, found []core.Found, have []bool) bool {
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, readWithin)
 	defer cancel()
+	e.far.Add(uint64(len(missing)))
 	for i, o := range e.o.Chain.GetMany(ctx, missing) {
 		if o.Err != nil && !errors.Is(o.Err, client.ErrNotFound) {
 			return false

@@ -4,12 +4,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 
 	"github.com/netcraq/netcraq/internal/gateway/objects"
@@ -48,6 +48,8 @@ type Engine struct {
 	tasks   sync.WaitGroup
 	records chan core.Record // to propose
 	pushes  atomic.Uint64
+	nearby  atomic.Uint64 // objects read from the memory of a node on this machine
+	far     atomic.Uint64 // objects read through the network
 
 	mu      sync.Mutex // of all below
 	machine *core.Machine
@@ -100,8 +102,6 @@ func (e *Engine) Close() {
 	e.stop()
 	e.tasks.Wait()
 }
-
-var errStopped = errors.New("the server stops")
 
 // do calls the machine, and does what it wants done.
 func (e *Engine) do(event func(now int64)) {
@@ -232,7 +232,7 @@ func (e *Engine) await(ctx context.Context, begin func(now int64, id uint64)) er
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-e.ctx.Done():
-		err = errStopped
+		err = rpctypes.ErrGRPCStopped
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -276,3 +276,6 @@ func (e *Engine) Status() core.Status {
 
 // Pushes returns how often this member has written its object in the chain.
 func (e *Engine) Pushes() uint64 { return e.pushes.Load() }
+
+// Objects returns how many objects this member has read from the memory of a node on this machine, and through the network.
+func (e *Engine) Objects() (nearby, far uint64) { return e.nearby.Load(), e.far.Load() }

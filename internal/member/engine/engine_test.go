@@ -257,6 +257,42 @@ func TestMemberChanges(t *testing.T) {
 	c.await(core.On)
 }
 
+// TestLearner: a learner takes part, since it serves clients too, and reads fast once it is promoted.
+func TestLearner(t *testing.T) {
+	c := start(t)
+	next := c.Next()
+	added, err := c.Members[0].Client.MemberAddAsLearner(t.Context(), []string{next.PeerURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fronts, c.engines = append(c.fronts, member.NewFront()), append(c.engines, nil)
+	next.Config = func(e *embed.Config) { e.GRPCAdditionalServerOptions = c.fronts[3].Options() }
+	next.Begin()
+	next.Await()
+	c.engine(3)
+	c.await(core.On)
+	put, err := c.Members[1].Client.Put(t.Context(), "k", "v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	get, err := next.Client.Get(t.Context(), "k", clientv3.WithSerializable())
+	if err != nil || get.Header.Revision > put.Header.Revision {
+		t.Errorf("%v, %v", get, err)
+	}
+	for { // etcd refuses it until the learner has caught up
+		if _, err = c.Members[2].Client.MemberPromote(t.Context(), added.Member.ID); err == nil {
+			break
+		} else if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	c.await(core.On)
+	before := c.fronts[3].Fast()
+	if get, err = next.Client.Get(t.Context(), "k"); err != nil || string(get.Kvs[0].Value) != "v" || c.fronts[3].Fast() != before+1 {
+		t.Errorf("%v, %v", get, err)
+	}
+}
+
 // TestPlainMember: a member without this program keeps fast reads off, and clients' lists of members show no records.
 func TestPlainMember(t *testing.T) {
 	c := start(t)

@@ -27,6 +27,8 @@ import (
 
 // Addition is what a program adds to etcd.
 type Addition struct {
+	// Help is printed before the flags and etcd's own help.
+	Help string
 	// Flags are set by the command line, or by variables named as those of etcd's flags.
 	Flags *flag.FlagSet
 	// Configure changes the configuration before etcd starts. It returns the error of wrong flags.
@@ -49,9 +51,7 @@ func Main(args []string, add Addition) {
 		os.Exit(0)
 	}
 	if slices.ContainsFunc(args[1:], func(arg string) bool { return slices.Contains(help, arg) }) {
-		add.Flags.SetOutput(os.Stdout)
-		fmt.Println("Chain:")
-		add.Flags.PrintDefaults()
+		add.printHelp()
 	}
 	if !add.given(args[1:]) {
 		plain()
@@ -70,6 +70,12 @@ func Main(args []string, add Addition) {
 		plain()
 	}
 	start(args, c, err, add)
+}
+
+// printHelp prints the flags that etcd does not have, in the style of etcd's help, which follows.
+func (add *Addition) printHelp() {
+	fmt.Println(add.Help)
+	add.Flags.VisitAll(func(f *flag.Flag) { fmt.Printf("  --%s '%s'\n    %s\n", f.Name, f.DefValue, f.Usage) })
 }
 
 // given reports whether one of the flags that etcd does not have is set.

@@ -18,6 +18,9 @@ var (
 		"Linearizable reads answered by etcd, by the reason.", []string{"reason"}, nil)
 	pushes = prometheus.NewDesc("netcraq_member_pushes_total",
 		"Writes of this member's object in the chain.", nil, nil)
+	objectReads = prometheus.NewDesc("netcraq_member_objects_read_total",
+		"Objects of members read from the chain: from a node on this machine without a packet, or through the network.",
+		[]string{"by"}, nil)
 	waited = prometheus.NewDesc("netcraq_member_reveal_wait_seconds_total",
 		"Time that answers waited until the chain had their revision.", nil, nil)
 	phases = prometheus.NewDesc("netcraq_member_state",
@@ -34,7 +37,7 @@ type collector struct {
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{fastReads, slowReads, pushes, waited, phases, generations} {
+	for _, d := range []*prometheus.Desc{fastReads, slowReads, pushes, objectReads, waited, phases, generations} {
 		out <- d
 	}
 }
@@ -49,6 +52,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		counter(slowReads, float64(c.front.Slow(why)), why.String())
 	}
 	counter(pushes, float64(c.engine.Pushes()))
+	nearby, far := c.engine.Objects()
+	counter(objectReads, float64(nearby), "machine")
+	counter(objectReads, float64(far), "network")
 	counter(waited, c.front.Waited().Seconds())
 	s := c.engine.Status()
 	for phase := core.Off; phase <= core.On; phase++ {

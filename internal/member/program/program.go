@@ -39,24 +39,34 @@ type program struct {
 	chain  *chain
 }
 
+const help = `etcd with linearizable reads through a chain. Without a flag of the chain it is etcd.
+
+  netcraq etcd [flags]
+    Start a server.
+
+  netcraq etcd off | on | status [--data-dir DIR] [--json]
+    End fast reads of the cluster whose server uses a data directory, begin them again, or show them.
+
+Chain:`
+
 // Main runs a server, with the arguments of etcd and those of the chain. It ends the process.
 func Main(args []string) {
 	p := &program{front: member.NewFront(), engine: make(chan *engine.Engine, 1)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	launch.Main(args, launch.Addition{Flags: p.flags(), Configure: p.configure, Started: p.started, Stop: p.leave})
+	launch.Main(args, launch.Addition{Help: help, Flags: p.flags(), Configure: p.configure, Started: p.started, Stop: p.leave})
 }
 
 func (p *program) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("chain", flag.ContinueOnError)
 	f.StringVar(&p.controllers, "chain-controllers", "",
-		"TCP `addresses` of the chain's controllers or agents, with commas between them.")
-	f.StringVar(&p.file, "chain-cluster", "", "Cluster `file` of the chain, in the place of --chain-controllers.")
+		"TCP addresses of the chain's controllers or agents, with commas between them.")
+	f.StringVar(&p.file, "chain-cluster", "", "Cluster file of the chain, in the place of --chain-controllers.")
 	f.StringVar(&p.identity, "chain-identity", "",
-		"`Directory` of this server's certificate for the chain, as netcraq certs makes it. Without it nothing is encrypted.")
+		"Directory of this server's certificate for the chain, as netcraq certs makes it. Without it nothing is encrypted.")
 	f.StringVar(&p.pins, "chain-pins", pods.PinRoot,
-		"`Directory` with the pins of this machine's nodes, for reads without the network. Empty: always use the network.")
+		"Directory with the pins of this machine's nodes, for reads without the network. Empty: always use the network.")
 	f.StringVar(&p.reads, "chain-reads", auto,
-		"`auto`: read through the chain while all members of etcd's cluster do. off: stay out of it.")
+		"auto: read through the chain while all members of etcd's cluster do. off: stay out of it.")
 	return f
 }
 
