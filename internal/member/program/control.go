@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/member/core"
 	"github.com/netcraq/netcraq/internal/member/engine"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // socketName is a server's socket for operators, in the directory that etcd keeps for itself below its data directory.
@@ -83,6 +85,14 @@ func (c *control) set(off bool) http.HandlerFunc {
 		if err := c.engine.SetOff(r.Context(), off); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
+		}
+		// Nobody reads fast any more. The log says so a moment later, unless etcd has no leader.
+		ctx, cancel := context.WithTimeout(r.Context(), engine.DefaultTTL)
+		defer cancel()
+		for pauses := retry.Between(time.Millisecond, 50*time.Millisecond); off; {
+			if c.engine.Status().State.Phase == core.Off || !pauses.Wait(ctx) {
+				break
+			}
 		}
 		c.status(w, r)
 	}

@@ -258,8 +258,8 @@ func TestInAndOut(t *testing.T) {
 			t.Errorf("%s: the state has the metric %v", s.name, n)
 		}
 	}
-	if _, err := Ask(t.Context(), all[0].dir, "off"); err != nil {
-		t.Fatal(err)
+	if got, err := Ask(t.Context(), all[0].dir, "off"); err != nil || got.State != "off" || got.Reading {
+		t.Fatalf("%+v, %v", got, err)
 	}
 	is(t, "off", all...)
 	exchange(t, all, 10)
