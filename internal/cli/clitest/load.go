@@ -1,7 +1,6 @@
 package clitest
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"regexp"
@@ -32,7 +31,7 @@ func StartWriters(m *Managed, count int) *Writers {
 	return w
 }
 
-// answered is how long a write may take: on a busy machine a node may not run for a second.
+// answered is how long an operation may take: on a busy machine a node may not run for a second.
 const answered = 20 * time.Second
 
 func (w *Writers) run(key string) error {
@@ -42,15 +41,11 @@ func (w *Writers) run(key string) error {
 			return nil
 		default:
 		}
-		ctx, cancel := context.WithTimeout(w.m.T.Context(), answered)
-		wrote, err := w.c.Put(ctx, key, fmt.Appendf(nil, "%d", n))
-		cancel()
+		wrote, err := w.c.Put(w.m.T.Context(), key, fmt.Appendf(nil, "%d", n))
 		if err != nil || wrote.Version != n {
 			return fmt.Errorf("%s: write %d has version %d: %w", key, n, wrote.Version, err)
 		}
-		ctx, cancel = context.WithTimeout(w.m.T.Context(), answered)
-		v, err := w.c.Get(ctx, key)
-		cancel()
+		v, err := w.c.Get(w.m.T.Context(), key)
 		if err != nil || v.Version != n {
 			return fmt.Errorf("%s: write %d is read with version %d: %w", key, n, v.Version, err)
 		}

@@ -100,9 +100,10 @@ func Serves(m *topology.Map, name string) bool {
 	return slices.ContainsFunc(m.Chains, func(c topology.MapChain) bool { return slices.Contains(m.Names(&c), name) })
 }
 
+// Client makes a client of the cluster until the test ends. Its operations wait long enough for a busy machine.
 func (m *Managed) Client() *client.Client {
 	m.T.Helper()
-	c, err := client.New(client.Options{Follow: m.Follower})
+	c, err := client.New(client.Options{Follow: m.Follower, Timeout: answered})
 	if err != nil {
 		m.T.Fatal(err)
 	}

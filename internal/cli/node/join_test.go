@@ -109,12 +109,11 @@ func TestAgentComesBack(t *testing.T) {
 			}
 			before := m.Follower.Map().Version
 			outliving.stop()
-			for noticed := !c.noticed; !noticed; {
-				status := clitest.Object[admin.Snapshot](m, "status")
-				noticed = slices.ContainsFunc(status.Notes, func(n string) bool {
+			await(t, "the agent's silence is noticed", func() bool {
+				return !c.noticed || slices.ContainsFunc(clitest.Object[admin.Snapshot](m, "status").Notes, func(n string) bool {
 					return strings.Contains(n, "its agent is silent")
 				})
-			}
+			})
 			outliving.start()
 			m.Await("the chains are fully replicated", clitest.FullyReplicated(2))
 			outliving.leased()

@@ -77,7 +77,7 @@ func startNode(t *testing.T, args ...string) {
 
 func inspectAll(t *testing.T, args ...string) ([]agent.Report, error) {
 	t.Helper()
-	out, _, failed := clitest.Execute(t.Context(), newInspectCommand(), append(args, "--json")...)
+	out, _, failed := clitest.Execute(t.Context(), newInspectCommand(), append(args, "--json", "--timeout", "1m")...)
 	var result struct{ Nodes []agent.Report }
 	decoder := json.NewDecoder(strings.NewReader(out))
 	decoder.DisallowUnknownFields()
@@ -90,19 +90,29 @@ func inspectAll(t *testing.T, args ...string) ([]agent.Report, error) {
 	return result.Nodes, failed
 }
 
+// await waits until something holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(clitest.Formed); !holds(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("%s: not within %v", what, clitest.Formed)
+		}
+	}
+}
+
 func TestNodeAndInspect(t *testing.T) {
 	path := clusterFile(t, "n1", "n2", "n3")
 	for _, name := range []string{"n1", "n2"} {
 		startNode(t, "--name", name, "--cluster", path, "--plane", "soft", "--accept-data-loss")
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for range tick.C {
+	await(t, "both nodes serve", func() bool {
 		nodes, err := inspectAll(t, "n1", "n2", "--cluster", path)
-		if err == nil && len(nodes[0].Chains) == 1 && len(nodes[1].Chains) == 1 {
-			break
-		}
-	}
+		return err == nil && len(nodes[0].Chains) == 1 && len(nodes[1].Chains) == 1
+	})
 	nodes, err := inspectAll(t, "--cluster", path)
 	if err == nil || !strings.Contains(err.Error(), "1 of 3 agents did not answer") {
 		t.Errorf("error is %v", err)
@@ -114,7 +124,8 @@ func TestNodeAndInspect(t *testing.T) {
 		t.Errorf("chains are %+v", c)
 	}
 	for _, args := range [][]string{{}, {"--key", "fruit"}} {
-		out, _, err := clitest.Execute(t.Context(), newInspectCommand(), append(args, "--cluster", path, "n1", "n2")...)
+		args = append(args, "--cluster", path, "--timeout", "1m", "n1", "n2")
+		out, _, err := clitest.Execute(t.Context(), newInspectCommand(), args...)
 		if err != nil || !strings.Contains(out, "n1") || !strings.Contains(out, "n2") {
 			t.Errorf("%v: %s (%v)", args, out, err)
 		}
@@ -125,14 +136,11 @@ func TestNodeAndInspect(t *testing.T) {
 func TestInspectShowsWaiting(t *testing.T) {
 	path := clusterFile(t, "n1", "n2", "n3")
 	startNode(t, "--name", "n1", "--cluster", path, "--plane", "soft")
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for range tick.C {
-		if _, err := inspectAll(t, "n1", "--cluster", path); err == nil {
-			break
-		}
-	}
-	out, _, err := clitest.Execute(t.Context(), newInspectCommand(), "--cluster", path, "n1")
+	await(t, "the node answers", func() bool {
+		_, err := inspectAll(t, "n1", "--cluster", path)
+		return err == nil
+	})
+	out, _, err := clitest.Execute(t.Context(), newInspectCommand(), "--cluster", path, "--timeout", "1m", "n1")
 	if err != nil || !strings.Contains(out, "waits for n2, n3") {
 		t.Errorf("%s (%v)", out, err)
 	}
@@ -149,7 +157,7 @@ func TestNoFallbackFromXDP(t *testing.T) {
 		if os.Geteuid() != 0 {
 			c.wants = []string{"xdp needs root"}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		args := append([]string{"--name", "n1", "--addr", addr.String(), "--api", api, "--pin",
 			"/sys/fs/bpf/nq-test-none"}, c.args...)
 		_, _, err := clitest.Execute(ctx, newNodeCommand(), args...)

@@ -3,7 +3,6 @@ package node
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/node/agent"
@@ -13,29 +12,19 @@ import (
 func TestInspectReady(t *testing.T) {
 	path := clusterFile(t, "n1", "n2")
 	ready := func(name string) error {
-		_, _, err := clitest.Execute(t.Context(), newInspectCommand(), "--ready", "--cluster", path, name)
+		_, _, err := clitest.Execute(t.Context(), newInspectCommand(), "--ready", "--cluster", path, "--timeout", "1m", name)
 		return err
 	}
 	if err := ready("n1"); err == nil || !strings.Contains(err.Error(), "not ready") {
 		t.Errorf("before its start: %v", err)
 	}
 	startNode(t, "--name", "n1", "--cluster", path, "--plane", "soft")
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	await := func(what string, ok func(error) bool) {
-		t.Helper()
-		end := time.After(time.Minute)
-		for err := ready("n1"); !ok(err); err = ready("n1") {
-			select {
-			case <-tick.C:
-			case <-end:
-				t.Fatalf("%s: %v", what, err)
-			}
-		}
-	}
-	await("waiting for n2", func(err error) bool { return err != nil && strings.Contains(err.Error(), "waits for n2") })
+	await(t, "waiting for n2", func() bool {
+		err := ready("n1")
+		return err != nil && strings.Contains(err.Error(), "waits for n2")
+	})
 	startNode(t, "--name", "n2", "--cluster", path, "--plane", "soft")
-	await("with n2", func(err error) bool { return err == nil })
+	await(t, "ready with n2", func() bool { return ready("n1") == nil })
 }
 
 func TestUnready(t *testing.T) {

@@ -31,18 +31,15 @@ func TestNodeOfADeadSwitch(t *testing.T) {
 			"--port-if", "lo", "--cell-bytes", "64", "--objects", "16", "--sessions", "16", "--accept-data-loss")
 		done <- err
 	}()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if nodes, err := inspectAll(t, "n1", "--cluster", path); err == nil && len(nodes[0].Chains) == 1 {
-			break
-		}
+	await(t, "the node serves", func() bool {
 		select {
 		case err := <-done:
-			t.Fatalf("the node does not serve: %v", err)
-		case <-tick.C:
+			t.Fatalf("the node ended: %v", err)
+		default:
 		}
-	}
+		nodes, err := inspectAll(t, "n1", "--cluster", path)
+		return err == nil && len(nodes[0].Chains) == 1
+	})
 	killed := 0
 	for pid, name := range children(t) {
 		if before[pid] == "" && strings.Contains(name, "netcraq-swx") {
@@ -53,7 +50,7 @@ func TestNodeOfADeadSwitch(t *testing.T) {
 		}
 	}
 	if killed != 1 {
-		t.Errorf("%d engines run", killed)
+		t.Fatalf("%d engines run", killed)
 	}
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "the switch is gone") ||
 		!strings.Contains(err.Error(), "killed") {
