@@ -70,6 +70,16 @@ func (f *Front) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 	return f.show(ctx, info.FullMethod, request, handle)
 }
 
+// Applied returns a point that the server has applied, with everything that an answer of the server can have shown. The server
+// answers a request before it counts the request's entry as applied, so the index is that of the next entry if there is one.
+func Applied(server *etcdserver.EtcdServer) core.Point {
+	p := core.Point{Revision: server.KV().Rev(), Index: server.AppliedIndex()}
+	if server.CommittedIndex() > p.Index {
+		p.Index++
+	}
+	return p
+}
+
 // answered is an answer with a header.
 type answered interface{ GetHeader() *pb.ResponseHeader }
 
@@ -90,7 +100,7 @@ func (f *Front) show(ctx context.Context, method string, request any, handle grp
 		}
 	}
 	if changesWithoutRevision(method) {
-		p.Index = f.server.AppliedIndex()
+		p.Index = Applied(f.server).Index
 	}
 	if hidden := f.reveal(ctx, p); hidden != nil {
 		return nil, hidden

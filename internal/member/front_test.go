@@ -282,9 +282,31 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestRevisionIsStillComing: the index of a read point may be that of the entry before its revision's.
+func TestRevisionIsStillComing(t *testing.T) {
+	c, fronts, register := start(t)
+	revision := put(t, c.Members[0], "k", "old")
+	register.mu.Lock()
+	register.frozen, register.point = true, core.Point{Revision: revision + 1, Index: c.Members[1].Server.AppliedIndex()}
+	register.mu.Unlock()
+	var reads sync.WaitGroup
+	reads.Go(func() {
+		a, err := c.Members[1].Client.Get(t.Context(), "k")
+		if err != nil || a.Header.Revision > revision && string(a.Kvs[0].Value) != "new" {
+			t.Errorf("%v, %v", a, err)
+		}
+	})
+	put(t, c.Members[0], "k", "new")
+	reads.Wait()
+	if n := fronts[1].Slow(Failed); n != 0 {
+		t.Errorf("%d reads at a revision that is not there yet", n)
+	}
+}
+
 // TestRequestsAreCopied: etcd's interceptors use a request after the handler; and a request is asked again as it was.
 func TestRequestsAreCopied(t *testing.T) {
-	f := &Front{register: of{shared: &shared{point: core.Point{Revision: 7}}}, server: new(etcdserver.EtcdServer)}
+	c := etcdtest.Start(t, 1, nil)
+	f := &Front{register: of{shared: &shared{point: core.Point{Revision: 1}}}, server: c.Members[0].Server}
 	failed := errors.New("refused")
 	var seen []any
 	handle := func(_ context.Context, request any) (any, error) {

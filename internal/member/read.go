@@ -23,19 +23,34 @@ func (f *Front) readPoint(ctx context.Context, asked int64) (p core.Point, ok bo
 		f.count(Future)
 		return p, false
 	}
-	if f.server.AppliedIndex() >= p.Index {
-		return p, true
+	if !f.reach(ctx, p) {
+		f.count(Behind)
+		return p, false
 	}
-	timer := time.NewTimer(behindWithin)
-	defer timer.Stop()
-	select {
-	case <-f.server.ApplyWait(p.Index):
-		return p, true
-	case <-timer.C:
-	case <-ctx.Done():
+	return p, true
+}
+
+// reach waits until this member has applied a point, and reports whether it has.
+func (f *Front) reach(ctx context.Context, p core.Point) bool {
+	var late <-chan time.Time
+	for {
+		index := f.server.AppliedIndex()
+		if index >= p.Index && f.server.KV().Rev() >= p.Revision {
+			return true
+		}
+		if late == nil {
+			timer := time.NewTimer(behindWithin)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-f.server.ApplyWait(max(p.Index, index+1)):
+		case <-late:
+			return false
+		case <-ctx.Done():
+			return false
+		}
 	}
-	f.count(Behind)
-	return p, false
 }
 
 // readRange answers a linearizable Range as of the read point. Whatever fails there is asked again in etcd's own way.

@@ -193,7 +193,7 @@ func (e *Engine) ReadPoint(ctx context.Context) (core.Point, member.Reason) {
 // Reveal implements [member.Register].
 func (e *Engine) Reveal(ctx context.Context, p core.Point) error {
 	return e.await(ctx, func(now int64, id uint64) {
-		e.machine.Advance(e.applied())
+		e.machine.Advance(member.Applied(e.o.Server))
 		e.machine.Reveal(now, id, p, core.Local)
 	})
 }

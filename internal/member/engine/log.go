@@ -30,19 +30,13 @@ func newLife() uint64 {
 // bootTime is a clock that counts while the machine is suspended, in nanoseconds.
 func bootTime() int64 { return int64(dataplane.BootTime()) }
 
-// applied returns the point that the own server has applied. The revision is read first: the index may be newer.
-func (e *Engine) applied() core.Point {
-	revision := e.o.Server.KV().Rev()
-	return core.Point{Revision: revision, Index: e.o.Server.AppliedIndex()}
-}
-
 // take returns the applied state of the own server.
 func (e *Engine) take() core.Sample {
-	var s core.Sample
+	s := core.Sample{Asked: bootTime()}
 	for _, m := range e.o.Server.Cluster().Members() {
 		s.Members = append(s.Members, core.Member{ID: uint64(m.ID), Record: member.RecordIn(m.ClientURLs)})
 	}
-	s.Applied = e.applied()
+	s.Applied = member.Applied(e.o.Server)
 	return s
 }
 
