@@ -134,8 +134,8 @@ func (p *program) leave() {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 		defer cancel()
 		if err := e.SetOff(ctx, true); err != nil {
-			p.log.Warn("other members may still read through the chain: start no plain etcd on this data directory before the "+
-				"session has ended", "session", engine.DefaultTTL, "reason", err)
+			p.log.Warn("other members may still read through the chain: run netcraq etcd off at one of them before plain etcd starts "+
+				"on this data directory", "reason", err)
 		}
 	default: // it has never taken part
 	}
