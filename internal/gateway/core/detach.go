@@ -140,7 +140,7 @@ func (g *Gateway) release(l *life, r *Result) {
 		g.unpushed()
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.keys)) {
-		g.unplaced(l, key)
+		g.removed(l, key)
 	}
 	g.acknowledge(l)
 }

@@ -30,6 +30,7 @@ type Gateway struct {
 	lives   int
 	waiting []func() // writes that wait for a session
 	push    pushing
+	emptied int64 // the newest revision at which the directory was empty, as was found without a session
 }
 
 // life is the state of a gateway during one session.
@@ -355,7 +356,7 @@ func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
 	}
 	l.seen = rev
 	for _, c := range changes {
-		g.unplaced(l, c.Key)
+		g.removed(l, c.Key)
 	}
 	g.acknowledge(l)
 }

@@ -53,7 +53,7 @@ const (
 // Shows reports whether a message with a revision may be shown to a client now: the chain has the revision, or needs none.
 // Otherwise [Gateway.Reveal] asks for that. The messages of a stream are shown one after the other.
 func (g *Gateway) Shows(m Message, rev int64) bool {
-	return m == Events && !g.on(PushBeforeWatch) || g.Free() || rev <= g.push.done
+	return m == Events && !g.on(PushBeforeWatch) || g.Free() || rev <= g.push.done || g.unplaced(rev)
 }
 
 // Reveal asks for [Revealed] when the chain has a revision that the caller's message shows.

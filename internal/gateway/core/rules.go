@@ -35,12 +35,14 @@ const (
 	AuditWaits                       // a change of etcd is kept until its object tells who made it
 	AuditNamed                       // it is compared with an object that the directory names
 	Takeover                         // gateways answer for the keys of those that are gone
+	WriteUnplaced                    // a gateway without a session writes only while nothing is placed
+	ShowUnplaced                     // it shows only revisions at which, or after which, nothing was placed
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
-	"audit-waits", "audit-named", "takeover",
+	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced",
 }
 
 // RuleNames lists the rules that can be switched off.

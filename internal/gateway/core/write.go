@@ -110,9 +110,9 @@ func (g *Gateway) answered(w *write, key string) {
 	}
 }
 
-// unplaced ends the wait of writes for INTENTs of an object of a key that the directory does not name any more: no gateway
+// removed ends the wait of writes for INTENTs of an object of a key that the directory does not name any more: no gateway
 // reads it. The chain may not answer, and the gateway that placed the key anew waits for these writes.
-func (g *Gateway) unplaced(l *life, key string) {
+func (g *Gateway) removed(l *life, key string) {
 	o := l.keys[key]
 	if o == nil {
 		return

@@ -91,7 +91,6 @@ type Engine struct {
 	identified chan struct{} // closed when identity and store are valid
 	trouble    trouble
 	newest     atomic.Int64 // revision that etcd had for certain
-	empty      atomic.Int64 // revision at which the directory was empty, as was found without a session
 	proved     atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
 
 	ended  context.Context // until Close
@@ -252,7 +251,7 @@ func (e *Engine) Reveal(ctx context.Context, m core.Message, rev int64) error {
 		return nil
 	}
 	if !serving && e.ctx.Err() == nil {
-		if shown, err := e.unpushed(ctx, rev); shown || err != nil {
+		if shown, err := e.unpushed(ctx, m, rev); shown || err != nil {
 			return err
 		}
 	}
@@ -272,7 +271,7 @@ func (e *Engine) Reveal(ctx context.Context, m core.Message, rev int64) error {
 		case <-done:
 			return nil
 		case <-look.C: // the push may need a majority of etcd's members, which a serializable read does not
-			if !e.unplaced(ctx, rev) {
+			if !e.look(ctx, m, rev) {
 				look.Reset(lookAgain)
 				continue
 			}

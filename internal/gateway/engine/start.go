@@ -29,7 +29,7 @@ var errNotAsked = errors.New("etcd does not answer")
 
 // Start brings a gateway up. It serves at once; reads are answered from the chain as keys are placed. An etcd that does not
 // take the gateway's own keys yet, because it has no leader for instance, is asked again in the background. Until then
-// the rules of [Engine.unplaced] hold. Start returns an error only if another try would not help.
+// the rules of [core.Gateway.IfUnplaced] hold. Start returns an error only if another try would not help.
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	if o.Lease == 0 {
 		o.Lease = DefaultLease

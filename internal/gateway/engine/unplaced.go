@@ -13,13 +13,6 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// A gateway without a session may use etcd only while the directory is empty, since other gateways do not wait for it when they
-// place keys. A key that is placed later is loaded with a newer state of etcd, at a newer revision. So this is safe without the
-// chain:
-//
-//   - A write that etcd executes only if the directory is empty at that moment.
-//   - An answer of a revision at which, or after which, the directory was empty.
-
 const (
 	// servingWithin bounds how long a write waits for a session while keys are placed. etcd's own requests may take as long.
 	servingWithin = 7 * time.Second
@@ -34,51 +27,50 @@ func (e *Engine) serving() bool {
 	return e.core.Serving()
 }
 
-// unplaced reports whether the directory was empty at a revision or after it. Any member may answer, a learner too.
-func (e *Engine) unplaced(ctx context.Context, rev int64) bool {
-	if e.empty.Load() >= rev {
-		return true
-	}
+// look looks at the directory, and reports whether a message with a revision may be shown then. Any member may answer, a learner too.
+func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
 	defer cancel()
 	prefix := OwnPrefix + core.DirectoryPrefix
 	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
 		Key: []byte(prefix), RangeEnd: behind(prefix), CountOnly: true, Serializable: true,
 	})
-	if err != nil || answer.Count > 0 {
+	if err != nil {
 		return false
 	}
-	e.wasEmpty(answer.Header.Revision)
-	return answer.Header.Revision >= rev
-}
-
-// wasEmpty notes a revision at which the directory was empty.
-func (e *Engine) wasEmpty(rev int64) {
-	for old := e.empty.Load(); rev > old && !e.empty.CompareAndSwap(old, rev); {
-		old = e.empty.Load()
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.core.Looked(answer.Header.Revision, int(answer.Count))
+	return e.core.Shows(m, rev)
 }
 
 // writeUnplaced executes a write if the directory is empty; done is false if it is not, or if this condition does not fit.
 func (e *Engine) writeUnplaced(ctx context.Context, r *request) (w written, done bool, err error) {
-	prefix := OwnPrefix + core.DirectoryPrefix
-	empty := compare(&core.Cond{Key: prefix, End: string(behind(prefix)), Kind: core.CreateIs})
-	f, answer, err := e.txns.attempt(ctx, r, []*pb.Compare{empty}, []*pb.RequestOp{r.op}, nil, true)
+	e.mu.Lock()
+	conditions := e.core.IfUnplaced()
+	e.mu.Unlock()
+	var empty []*pb.Compare
+	for i := range conditions {
+		empty = append(empty, compare(&conditions[i]))
+	}
+	f, answer, err := e.txns.attempt(ctx, r, empty, []*pb.RequestOp{r.op}, nil, true)
 	switch {
 	case err != nil:
 		return w, true, e.judge(ctx, r.op, err)
 	case f == nil, !answer.Succeeded:
 		return w, false, nil
 	}
-	e.wasEmpty(answer.Header.Revision)
+	e.mu.Lock()
+	e.core.Looked(answer.Header.Revision, 0)
+	e.mu.Unlock()
 	answers, _ := f.answers(answer)
 	return written{answers[0], answer.Header}, true, nil
 }
 
 // unpushed reports, while there is no session, whether an answer may be shown without a push. Until etcd is identified no push is
 // possible: then it waits until the directory is empty, etcd is identified, or the cache has ended.
-func (e *Engine) unpushed(ctx context.Context, rev int64) (shown bool, err error) {
-	if e.unplaced(ctx, rev) {
+func (e *Engine) unpushed(ctx context.Context, m core.Message, rev int64) (shown bool, err error) {
+	if e.look(ctx, m, rev) {
 		return true, nil
 	}
 	within, cancel := context.WithTimeout(ctx, servingWithin)
@@ -97,7 +89,7 @@ func (e *Engine) unpushed(ctx context.Context, rev int64) (shown bool, err error
 			}
 			return false, e.trouble.status()
 		case <-ticker.C:
-			if e.unplaced(ctx, rev) {
+			if e.look(ctx, m, rev) {
 				return true, nil
 			}
 		}

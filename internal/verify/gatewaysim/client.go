@@ -109,7 +109,7 @@ func (c *client) next() {
 }
 
 func (c *client) write(g *gateway, x *expectation) {
-	c.w.ask(g, func(id uint64) { g.process.core.Txn(id, x.txn) }, x)
+	c.w.ask(g, func(id uint64) { g.process.write(id, x.txn) }, x)
 }
 
 // readOld reads what any member has.

@@ -6,7 +6,8 @@
 // some worlds: then it refuses requests without a token and users' reads of the gateways' own keys, caches end, and writes pass by
 // them. One that passes is executed within a bound, or not at all. A shard of the chain is atomic as long as it keeps its
 // state, which internal/verify/sim shows of the real one; it may be away for a while (a reconfiguration), or lose everything.
-// Gateways crash between any two effects, pause, and are cut off from etcd or from the chain.
+// Gateways crash between any two effects, pause, and are cut off from etcd or from the chain. While one has no session, it writes and
+// shows answers as long as nothing is placed.
 //
 // Every answer is checked at once against etcd's history:
 //

@@ -87,13 +87,19 @@ func (p *process) pass(id uint64) {
 
 // show answers a call that passed.
 func (p *process) show(id uint64, r *core.Result) {
+	if p.g.asked[id] != nil && (r.Unknown || r.Err != nil || p.passes(func() { p.show(id, r) })) {
+		p.answer(id, r)
+	}
+}
+
+// answer answers a call with what etcd says.
+func (p *process) answer(id uint64, r *core.Result) {
 	switch {
-	case p.g.asked[id] == nil:
 	case r.Unknown:
 		p.g.w.reply(p, &core.Reply{ID: id, Failure: core.Unknown})
 	case r.Err != nil:
 		p.g.w.reply(p, &core.Reply{ID: id, Failure: core.NotApplied, Err: r.Err})
-	case p.passes(func() { p.show(id, r) }):
+	default:
 		p.passed[id] = r
 		p.g.w.reveal(p, id)
 	}

@@ -59,6 +59,9 @@ func (e *etcd) older() int64 {
 const longestBehind = 20 * ms
 
 func (e *etcd) holds(c *core.Cond, rev int64) bool {
+	if c.End != "" {
+		return e.count(core.Span{From: c.Key, End: c.End}, rev) == 0
+	}
 	kv := e.at(c.Key, rev).kv
 	switch c.Kind {
 	case core.ModIs:
@@ -67,6 +70,16 @@ func (e *etcd) holds(c *core.Cond, rev int64) bool {
 		return kv.Create == c.Rev
 	}
 	return kv.Value < c.Value
+}
+
+// count counts the keys of a span at a revision.
+func (e *etcd) count(s core.Span, rev int64) (n int) {
+	for key := range e.history {
+		if s.Has(key) && e.at(key, rev).exists {
+			n++
+		}
+	}
+	return n
 }
 
 func (e *etcd) all(conds []core.Cond, rev int64) bool {

@@ -249,9 +249,7 @@ func (w *world) perform(p *process, e core.Effect) {
 	case core.Reply:
 		w.reply(p, &e)
 	case core.Revealed:
-		then := p.revealed[e.ID]
-		delete(p.revealed, e.ID)
-		then()
+		p.shown(e.ID)
 	case core.Placed:
 		p.placed(&e)
 		w.note("%s placed %s: %v", p, e.Key, e.Err)
@@ -338,17 +336,6 @@ func (w *world) sendDirectory(p *process) {
 			}
 		})
 	})
-}
-
-// reveal shows a message of etcd as soon as that is allowed.
-func (p *process) reveal(m core.Message, rev int64, show func()) {
-	if p.core.Shows(m, rev) {
-		show()
-		return
-	}
-	p.g.last++
-	p.revealed[p.g.last] = show
-	p.core.Reveal(p.g.last, rev)
 }
 
 // revealEvents shows what has arrived of the stream of a watch, a message after the other.

@@ -74,6 +74,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Expired += r.Expired
 	t.Unguarded += r.Unguarded
 	t.Noticed += r.Noticed
+	t.Unplaced += r.Unplaced
 	t.Reconfigurations += r.Reconfigurations
 	t.Simulated += r.Simulated
 	for f, n := range r.Faults {

@@ -70,7 +70,7 @@ func (t *turn) call(service, method string, txn *core.Txn, then func(*core.Reply
 	w, x := t.c.w, &expectation{client: t.c, key: t.key, then: then}
 	if core.ExecutionOf(service, method, w.Without) == core.Served {
 		x.txn = txn
-		t.ask(func(id uint64) { t.p.core.Txn(id, txn) }, x)
+		t.ask(func(id uint64) { t.p.write(id, txn) }, x)
 		return
 	}
 	t.pass(x, func() *core.Result { return w.etcd.doAs(x.who, "", &core.Request{Txn: txn, Show: []string{t.key}}) })

@@ -40,6 +40,9 @@ func TestSeeds(t *testing.T) {
 	if total.Expired == 0 {
 		t.Error("no lease of a client ended with keys")
 	}
+	if total.Unplaced == 0 {
+		t.Error("no write was executed without a session")
+	}
 	if total.Noticed == 0 {
 		t.Error("no gateway noticed a write past the gateways")
 	}

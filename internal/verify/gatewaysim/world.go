@@ -53,6 +53,7 @@ type Result struct {
 	OwnWrites          int // of the gateways' own keys, that changed something
 	Unguarded          int // writes that passed by a cache that ended
 	Expired            int // leases of clients that ended with keys
+	Unplaced           int // writes without a session, while nothing was placed
 	Noticed            int // writes past the gateways that one of them noticed
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int

@@ -1,0 +1,94 @@
+package gatewaysim
+
+import "github.com/netcraq/netcraq/internal/gateway/core"
+
+// lookAgain is how often a message that waits for the chain looks at the directory.
+const lookAgain = 10 * ms
+
+// directory is the entries of placed keys.
+var directory = core.Span{From: ownPrefix + core.DirectoryPrefix, End: ownPrefix + "directory0"}
+
+// write takes a client's transaction. Without a session etcd executes it only while nothing is placed.
+func (p *process) write(id uint64, t *core.Txn) {
+	w := p.g.w
+	if p.core.Serving() {
+		p.core.Txn(id, t)
+		return
+	}
+	x := p.g.asked[id]
+	r := &core.Request{If: p.core.IfUnplaced(), Txn: t, Show: []string{x.key}}
+	p.flying[id] = true
+	execute := func() *core.Result {
+		result := w.etcd.doAs(x.who, "", r)
+		w.note("etcd executes %s without a session: %s", x.name, describe(result))
+		return result
+	}
+	w.sendEtcd(p, execute, func(r *core.Result) {
+		delete(p.flying, id)
+		switch {
+		case p.ended:
+			p.cutOff(id, r)
+		case r.TooMany, r.Err == nil && !r.Unknown && !r.Held:
+			p.core.Txn(id, t)
+		case r.Err != nil || r.Unknown:
+			p.answer(id, r)
+		default:
+			w.result.Unplaced++
+			p.core.Looked(r.Rev, 0)
+			p.answer(id, r)
+		}
+	})
+}
+
+// reveal shows a message of etcd as soon as that is allowed.
+func (p *process) reveal(m core.Message, rev int64, show func()) {
+	if p.core.Shows(m, rev) {
+		show()
+		return
+	}
+	p.g.last++
+	id := p.g.last
+	p.revealed[id] = show
+	p.core.Reveal(id, rev)
+	if !p.core.Serving() {
+		p.look(id, m, rev)
+	} else {
+		p.lookLater(id, m, rev)
+	}
+}
+
+// shown shows a message that may be shown.
+func (p *process) shown(id uint64) {
+	if show := p.revealed[id]; show != nil {
+		delete(p.revealed, id)
+		show()
+	}
+}
+
+// look has a member of etcd look at the directory.
+func (p *process) look(id uint64, m core.Message, rev int64) {
+	w := p.g.w
+	if p.revealed[id] == nil || p.ended {
+		return
+	}
+	type looked struct {
+		rev     int64
+		entries int
+	}
+	question(w, p, func() looked {
+		rev := w.etcd.older()
+		return looked{rev, w.etcd.count(directory, rev)}
+	}, func(l looked) {
+		if p.ended {
+			return
+		}
+		if p.core.Looked(l.rev, l.entries); p.core.Shows(m, rev) {
+			p.shown(id)
+		}
+	})
+	p.lookLater(id, m, rev)
+}
+
+func (p *process) lookLater(id uint64, m core.Message, rev int64) {
+	p.g.w.after(lookAgain, func() { p.g.w.enter(p, func() { p.look(id, m, rev) }) })
+}
