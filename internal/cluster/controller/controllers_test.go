@@ -104,6 +104,11 @@ func (c *cluster) counter() (added *atomic.Uint64, end func()) {
 	added = new(atomic.Uint64)
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
+	over := sync.OnceFunc(func() {
+		close(stop)
+		writing.Wait()
+	})
+	c.t.Cleanup(over)
 	writing.Go(func() {
 		for {
 			select {
@@ -120,8 +125,7 @@ func (c *cluster) counter() (added *atomic.Uint64, end func()) {
 	})
 	return added, func() {
 		c.t.Helper()
-		close(stop)
-		writing.Wait()
+		over()
 		got, err := kv.Get(c.soon(), "counter")
 		if count, counter := got.Counter(); err != nil || !counter || uint64(count) != added.Load() {
 			c.t.Errorf("the counter is %d, %v after %d additions", count, err, added.Load())

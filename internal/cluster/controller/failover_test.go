@@ -66,6 +66,8 @@ func TestLeadersEnd(t *testing.T) {
 	kv := c.client()
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer close(stop)
 	writing.Go(func() {
 		for i := 0; ; i++ {
 			select {
@@ -102,8 +104,6 @@ func TestLeadersEnd(t *testing.T) {
 			return c.controllers[i].view.change() == c.controllers[next].view.change()
 		})
 	}
-	close(stop)
-	writing.Wait()
 }
 
 // TestAllControllersAwayAndBack: without controllers no node may answer, and nothing is lost.

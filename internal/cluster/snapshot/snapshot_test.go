@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/netcraq/netcraq/api/agentv1"
@@ -84,11 +85,15 @@ func TestBackupAndRestore(t *testing.T) {
 			}
 		}
 	}()
+	end := sync.OnceValue(func() int {
+		close(stop)
+		return <-written
+	})
+	defer end()
 	<-first
 	path := filepath.Join(t.TempDir(), "snapshot")
 	report := from.backup(t, path)
-	close(stop)
-	last := <-written
+	last := end()
 	if report.Objects != keys-keys/10+1 || report.Retries != 0 || report.Shards != 8 || report.CellBytes != 256 {
 		t.Errorf("%+v", report)
 	}

@@ -96,7 +96,7 @@ func TestRevealWhenTheCacheEnds(t *testing.T) {
 		defer e.mu.Unlock()
 		return len(e.reveals) > 0
 	}
-	for !waits() {
+	for !waits() && len(revealed) == 0 {
 		runtime.Gosched()
 	}
 	e.withdraw(ErrAuth, bootTime())

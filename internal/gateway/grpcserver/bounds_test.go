@@ -9,6 +9,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -315,6 +316,7 @@ func TestCallsWithinTheProcess(t *testing.T) {
 func TestAnswersThatOthersWaitFor(t *testing.T) {
 	const answers = 4 * maxAnswers
 	sent := make(chan struct{})
+	end := sync.OnceFunc(func() { close(sent) }) // of the handlers
 	calls := make(chan *Call, answers)
 	s := startServer(t, func(o *Options) {
 		o.Handle = func(_ string, stream grpc.ServerStream) error {
@@ -328,6 +330,7 @@ func TestAnswersThatOthersWaitFor(t *testing.T) {
 			return err
 		}
 	})
+	defer end()
 	c := connect(t, s.address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	callBig(t, c, answers)
 	var one *Call
@@ -335,7 +338,7 @@ func TestAnswersThatOthersWaitFor(t *testing.T) {
 		one = <-calls
 	}
 	s.awaitMemory(t, func(used int) bool { return used >= answers*bigBytes-chargeStep })
-	close(sent)
+	end()
 	s.awaitMemory(t, func(used int) bool { return used <= chargeStep })
 	err := one.ReceiveNow(t.Context(), wrapperspb.String(strings.Repeat("x", bigBytes)), func() error { return nil })
 	if err != nil {

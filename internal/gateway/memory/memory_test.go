@@ -110,13 +110,10 @@ func again[T any](do func() (T, error)) func(t *testing.T) T {
 // waitActive waits until the gateway is active.
 func (g *gateway) waitActive(t *testing.T) {
 	t.Helper()
-	for {
-		l, _, changed := g.where()
-		if l != nil {
-			return
-		}
-		<-changed
-	}
+	eventually(t, "the gateway is active", func() bool {
+		l, _, _ := g.where()
+		return l != nil
+	})
 }
 
 func TestKV(t *testing.T) {

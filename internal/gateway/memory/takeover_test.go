@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,18 +27,28 @@ func (w *writer) writeOnce(t *testing.T, c *clientv3.Client) {
 	stop, acked := make(chan struct{}), new(atomic.Int64)
 	var writing sync.WaitGroup
 	writing.Go(func() { w.write(t, c, stop, acked) })
-	for acked.Load() == 0 {
-		pause(t.Context(), nil, time.Millisecond)
-	}
-	close(stop)
-	writing.Wait()
+	defer writing.Wait()
+	defer close(stop)
+	eventually(t, "an acknowledged write", func() bool { return acked.Load() > 0 })
 }
 
-// write puts until stop is closed. It never cancels a write: that could take effect later.
+// eventually waits until something holds, and ends the test if it does not in two minutes.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(2 * time.Minute); !holds(); pause(t.Context(), nil, time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%s: not within two minutes", what)
+		}
+	}
+}
+
+// write puts until stop is closed, or the test has failed. It never cancels a write: that could take effect later.
 func (w *writer) write(t *testing.T, c *clientv3.Client, stop <-chan struct{}, acked *atomic.Int64) {
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
+			return
+		case <-t.Context().Done():
 			return
 		default:
 		}
@@ -111,9 +122,7 @@ func TestTakeover(t *testing.T) {
 		writing.Go(func() { all[i].write(t, c, stop, acked) })
 	}
 	wait := func(n int64) {
-		for acked.Load() < n {
-			pause(t.Context(), nil, time.Millisecond)
-		}
+		eventually(t, fmt.Sprint(n, " acknowledged writes"), func() bool { return acked.Load() >= n })
 	}
 	for range kills {
 		wait(acked.Load() + between)
@@ -143,14 +152,18 @@ func TestTakeover(t *testing.T) {
 // waitAny returns the gateway that is active, as soon as there is one.
 func waitAny(t *testing.T, gateways []*gateway) *gateway {
 	t.Helper()
-	for {
-		for _, g := range gateways {
-			if l, _, _ := g.where(); l != nil && l.holds() {
-				return g
-			}
+	var active *gateway
+	eventually(t, "an active gateway", func() bool {
+		at := slices.IndexFunc(gateways, func(g *gateway) bool {
+			l, _, _ := g.where()
+			return l != nil && l.holds()
+		})
+		if at >= 0 {
+			active = gateways[at]
 		}
-		pause(t.Context(), nil, time.Millisecond)
-	}
+		return at >= 0
+	})
+	return active
 }
 
 // compare checks a watcher's events against the writers' records.
