@@ -67,6 +67,7 @@ type cluster struct {
 	*etcdtest.Cluster
 	t       *testing.T
 	chain   *cut
+	chains  []*cut // the chain as each member reaches it
 	fronts  []*member.Front
 	engines []*Engine
 }
@@ -82,6 +83,7 @@ func start(t *testing.T) *cluster {
 		}
 	})
 	for i := range c.Members {
+		c.chains = append(c.chains, &cut{Chain: c.chain})
 		c.engine(i)
 	}
 	t.Cleanup(func() {
@@ -95,7 +97,7 @@ func start(t *testing.T) *cluster {
 
 // engine starts the engine of a member that runs.
 func (c *cluster) engine(i int) {
-	c.engines[i] = Start(Options{Server: c.Members[i].Server, Chain: c.chain, Log: slog.New(slog.DiscardHandler)})
+	c.engines[i] = Start(Options{Server: c.Members[i].Server, Chain: c.chains[i], Log: slog.New(slog.DiscardHandler)})
 	c.fronts[i].Start(c.Members[i].Server, c.engines[i])
 }
 
@@ -266,6 +268,7 @@ func TestLearner(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.fronts, c.engines = append(c.fronts, member.NewFront()), append(c.engines, nil)
+	c.chains = append(c.chains, &cut{Chain: c.chain})
 	next.Config = func(e *embed.Config) { e.GRPCAdditionalServerOptions = c.fronts[3].Options() }
 	next.Begin()
 	next.Await()
