@@ -29,7 +29,7 @@ type own struct {
 	stamp   uint32
 	set     bool   // the bit may be set
 	newest  Entry  // that any of the writes under the bit saw
-	tainted uint64 // counts writes of unknown outcome; only a clean-up clears the bit then
+	tainted uint64 // counts writes of unknown outcome, and those after which nothing was read; only a clean-up clears the bit then
 }
 
 // older reports whether a write of the key that began under a generation before gen may still be executed. One that etcd has
@@ -416,6 +416,9 @@ func (g *Gateway) ended(w *write) {
 
 func (g *Gateway) resolve(l *life, key string, o *own) {
 	stamp, gen := o.stamp, o.gen
+	if o.newest.Rev == 0 { // no write read the key: an earlier session may have set the bit, for a write that the object lacks
+		o.tainted++
+	}
 	if o.tainted != 0 {
 		l.suspects[key] = true
 	}

@@ -187,3 +187,42 @@ func TestWriteDuringAPlacement(t *testing.T) {
 		t.Error("the change of the directory is not acknowledged")
 	}
 }
+
+// TestRefusedWriteLeavesTheBit: a session that ended had the same bit, and set it for a write of unknown outcome. A write of this session
+// that etcd refuses reads nothing, so it does not clear the bit. A clean-up does, with what it reads.
+func TestRefusedWriteLeavesTheBit(t *testing.T) {
+	const key = "k"
+	gen := generation(10, 0)
+	g := served(key, gen)
+	g.push.done = 1 << 40
+	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: key}}})
+	intent := only[ChainCall](t, g.Effects())
+	g.Answered(intent.ID, Answer{Stamp: 7})
+	write := only[EtcdCall](t, g.Effects())
+	g.Returned(write.ID, &Result{Err: errors.New("no such lease")})
+	cleared := 0
+	for range 3 {
+		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
+			for _, e := range effects {
+				switch e := e.(type) {
+				case ChainCall:
+					a := Answer{Object: Object{Gen: gen, Bits: 1, Entry: Entry{State: Value, Rev: 12}}}
+					a.Object.Stamps[0] = 7
+					if e.Op.Kind == Resolve && e.Op.Clear {
+						if cleared++; e.Op.Entry.Rev != 15 {
+							t.Fatalf("the bit is cleared with %+v", e.Op.Entry)
+						}
+					}
+					g.Answered(e.ID, a)
+				case EtcdCall:
+					session := SessionPrefix + "g.1"
+					g.Returned(e.ID, &Result{Held: true, Rev: 20, KVs: map[string]KV{session: {Create: 1, Mod: 1}, key: {Create: 11, Mod: 15}}})
+				}
+			}
+		}
+		g.Tick()
+	}
+	if cleared == 0 {
+		t.Error("the bit stays")
+	}
+}
