@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,9 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// command runs the command line of one of the commands on keys.
+// command runs the command line of one of the commands on keys. It waits for answers as long as a busy machine needs.
 func command(stdin string, args ...string) (string, error) {
+	args = slices.Insert(args, 1, "--timeout", clitest.Formed.String())
 	root := &cobra.Command{Use: "netcraq", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(Commands()...)
 	var out bytes.Buffer

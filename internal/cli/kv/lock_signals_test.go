@@ -43,7 +43,7 @@ func newHolder(t *testing.T, args ...string) *holder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(client.Options{Cluster: cluster})
+	c, err := client.New(client.Options{Cluster: cluster, Timeout: clitest.Formed})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func chainClient(t *testing.T) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(client.Options{Cluster: cluster})
+	c, err := client.New(client.Options{Cluster: cluster, Timeout: clitest.Formed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestLockCommandOfTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(client.Options{Cluster: cluster})
+	c, err := client.New(client.Options{Cluster: cluster, Timeout: clitest.Formed})
 	if err != nil {
 		t.Fatal(err)
 	}
