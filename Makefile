@@ -8,19 +8,24 @@ export CGO_ENABLED ?= 0
 # No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger.
 LDFLAGS ?= -s -w
 MODULE := github.com/netcraq/netcraq
+# The product's module, and the evaluation's, which requires it. The modules below tools/ have targets of their own.
+MODULES := . eval
+# $(call in-modules,COMMAND) runs a command in both modules, also in the second if it fails in the first. $$module is the
+# module's directory.
+in-modules = failed=; for module in $(MODULES); do (cd "$$module" && $(1)) || failed=1; done; [ -z "$$failed" ]
 # What `netcraq version` prints; empty outside a clone.
 REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
 GO_BUILD = -buildvcs=false -trimpath -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)"
 
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
-BPF_HEADERS := $(wildcard bpf/*/*.h)
+BPF_HEADERS := $(wildcard bpf/*/*.h eval/bpf/*/*.h)
 # Development tools are pinned in tools/go.mod, a module of its own, and compiled here.
 TOOLS := $(CURDIR)/out/tools
 XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o.gz
 LAB_OBJECTS := internal/verify/lab/fault.o
-BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
-BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/netcraqpaper.o
+BENCH_OBJECTS := eval/bench/loadgen.o eval/bench/line.o eval/bench/memcached.o
+BASELINE_OBJECTS := eval/baseline/xdp/netchain.o eval/baseline/xdp/netcraqpaper.o
 
 .DEFAULT_GOAL := build
 
@@ -30,8 +35,8 @@ help: ## List what can be made
 
 .PHONY: build
 build: bpf ## Compile bin/netcraq, bin/netcraq-lab and bin/netcraq-bench
-	@echo 'go build -o bin/ ./cmd/...'
-	@go build $(GO_BUILD) -o bin/ ./cmd/...
+	@echo 'go build -o bin/ ./cmd/... ./eval/cmd/...'
+	@$(call in-modules,go build $(GO_BUILD) -o $(CURDIR)/bin/ ./cmd/...)
 	@if pkg-config --exists libdpdk 2>/dev/null; then $(MAKE) --no-print-directory p4-engine; fi
 
 # The software switch that runs the P4 programs. Debian's DPDK is needed, which nothing else is.
@@ -59,18 +64,27 @@ demo: build ## Bring up a chain, use it, and clean up
 
 # Everything CI checks. Tests that need root are skipped without it, but not if CI=true. There, systems that we are compared with and that cost
 # little to install are installed; without one its tests are skipped. Other kernels are tried there only: see test-kernels.
-# PKG and RUN choose tests, as the arguments of go test do: make test PKG=./client RUN=TestLock
+# PKG and RUN choose tests, as the arguments of go test do: make test PKG=./client RUN=TestLock. Packages of both modules
+# are named from here: PKG=./eval/bench.
+EVAL_PACKAGES = $(patsubst ./eval/%,./%,$(filter ./eval/%,$(PKG)))
+PRODUCT_PACKAGES = $(filter-out ./eval/%,$(PKG))
+PACKAGES_IN = case "$$module" in .) echo $(PRODUCT_PACKAGES) ;; *) echo $(EVAL_PACKAGES) ;; esac
+GO_TEST = $(call in-modules,go test -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...)
+ifneq ($(PKG),)
+GO_TEST = $(call in-modules,packages=$$($(PACKAGES_IN)) && { [ -z "$$packages" ] || \
+	go test -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') $$packages; })
+endif
 .PHONY: test
 ifneq ($(PKG)$(RUN),)
 test: bpf ## Run everything that CI checks; PKG=./client and RUN=TestLock choose tests
-	go test -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+	$(GO_TEST)
 else ifeq ($(CI),true)
 test: build check
 	scripts/behind.sh out/kubernetes.txt "kubernetes-programs QUICK=1" $(MAKE) --no-print-directory test-ci
 	$(MAKE) --no-print-directory test-kubernetes QUICK=1
 else
 test: build check test-demo
-	go test -count=1 -timeout 20m ./...
+	$(GO_TEST)
 endif
 
 .PHONY: test-demo
@@ -94,17 +108,17 @@ test-ci:
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
 # again; a test that passes then is printed as flaky, and is a bug.
 RUN_TWICE = $(TOOLS)/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=5 \
-	--rerun-fails-report=out/flaky.txt
-LIST_FLAKY = [ ! -s out/flaky.txt ] || { echo 'flaky: failed once, then passed alone'; cat out/flaky.txt; }
+	--rerun-fails-report=$(CURDIR)/out/flaky.$${module/./product}.txt
+LIST_FLAKY = [ -z "$$(cat out/flaky.*.txt 2>/dev/null)" ] || { echo 'flaky: failed once, then passed alone'; cat out/flaky.*.txt; }
 .PHONY: test-twice
 test-twice: bpf $(TOOLS)/gotestsum
-	@mkdir -p out && rm -f out/flaky.txt
-	$(RUN_TWICE) --packages=./... -- -count=1 -timeout 20m
+	@mkdir -p out && rm -f out/flaky.*.txt
+	$(call in-modules,$(RUN_TWICE) --packages=./... -- -count=1 -timeout 20m)
 	@$(LIST_FLAKY)
 
-# Each header in bpf/ compiles alone: it includes all that it uses. Functions may be unused, and a program defines drop().
+# Each header of BPF programs compiles alone: it includes all that it uses. Functions may be unused, and a program defines drop().
 .PHONY: bpf-headers
-bpf-headers: ## Check that each header in bpf/ compiles alone
+bpf-headers: ## Check that each header of BPF programs compiles alone
 	@set -e; for header in $(BPF_HEADERS); do \
 		echo "#include \"$$header\"" | $(CLANG) $(BPF_CFLAGS) -I. -Wno-unused-function -Wno-undefined-internal \
 			-fsyntax-only -x c - || { echo "$$header does not compile alone"; exit 1; }; \
@@ -118,7 +132,7 @@ check: bpf bpf-headers ## Check that generated files are current, and run go vet
 	go run ./internal/tools/wiregen -check
 	go run ./internal/tools/p4c -check
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
-	go vet ./...
+	$(call in-modules,go vet ./...)
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory tidy-check lint format-check api-check \
 		chart-check images-check vulnerabilities
 
@@ -230,10 +244,10 @@ internal/node/dataplane/xdp/%.o.gz: internal/node/dataplane/xdp/%.o
 internal/node/dataplane/xdp/%.o: bpf/node/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/eval/bench/%.o: bpf/tools/%.bpf.c $(BPF_HEADERS) | setup
+eval/bench/%.o: eval/bpf/load/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/eval/baseline/xdp/%.o: bpf/baseline/%.bpf.c $(BPF_HEADERS) | setup
+eval/baseline/xdp/%.o: eval/bpf/baseline/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 internal/verify/lab/%.o: bpf/tools/%.bpf.c | setup
@@ -254,8 +268,8 @@ tidy-check: | setup ## Check that each go.mod names what its module needs, and n
 	@set -e; for module in $$(git ls-files go.mod '*/go.mod'); do go mod -C "$$(dirname "$$module")" tidy -diff; done
 
 .PHONY: vulnerabilities
-vulnerabilities: $(TOOLS)/govulncheck ## Look for known vulnerabilities in what the product calls
-	@scripts/vulnerabilities.sh $(TOOLS)/govulncheck
+vulnerabilities: $(TOOLS)/govulncheck ## Look for known vulnerabilities in what the programs call
+	@$(call in-modules,$(CURDIR)/scripts/vulnerabilities.sh $(TOOLS)/govulncheck)
 
 # The chart's manifests. Helm's library is in a module of its own, tools/chart.
 .PHONY: chart
@@ -284,32 +298,32 @@ images-check: ## Check the program that packs container images
 
 .PHONY: lint
 lint: bpf $(TOOLS)/golangci-lint ## Run the linters of .golangci.yml, except for lengths of lines
-	$(TOOLS)/golangci-lint run --disable lll ./...
+	$(call in-modules,$(TOOLS)/golangci-lint run --disable lll ./...)
 
 # The lines that changed since BASE may have 120 columns.
 .PHONY: lint-new
 BASE ?= main
 lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that changed since BASE (main)
-	$(TOOLS)/golangci-lint run --new-from-rev=$(BASE) ./...
+	$(call in-modules,$(TOOLS)/golangci-lint run --new-from-rev=$(BASE) ./...)
 
 # Every package with tests that run without BPF, under the race detector, which needs cgo. QUICK=1, as in CI, leaves out those
 # that compute in one goroutine for minutes.
-RACE_BPF := dataplane/xdp|internal/cni|baseline/xdp|cli/lab|cli/bench|eval/bench|verify/lab|tools/guides|tools/kernels
+RACE_BPF := dataplane/xdp|internal/cni|baseline/xdp|cli/lab|cli/bench|cli/papers|eval/bench|verify/lab|tools/guides|tools/kernels
 RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
-RACE = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... \
-	| grep -vE '/($(RACE_BPF)$(if $(QUICK),|$(RACE_SLOW)))(/|$$)')
+RACE = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... \
+	| grep -vE '/($(RACE_BPF)$(if $(QUICK),|$(RACE_SLOW)))(/|$$)'
 .PHONY: race
 race: bpf $(TOOLS)/gotestsum ## Run the tests that need no BPF under the race detector; QUICK=1 leaves out the slowest
 	@scripts/setup.sh race
-	@mkdir -p out && rm -f out/flaky.txt
-	CGO_ENABLED=1 $(RUN_TWICE) --rerun-fails-abort-on-data-race --packages="$(RACE)" -- \
-		-race -short -count=1 -timeout 30m -skip '$(RACE_SKIP)'
+	@mkdir -p out && rm -f out/flaky.*.txt
+	$(call in-modules,CGO_ENABLED=1 $(RUN_TWICE) --rerun-fails-abort-on-data-race --packages="$$($(RACE))" -- \
+		-race -short -count=1 -timeout 30m -skip '$(RACE_SKIP)')
 	@$(LIST_FLAKY)
 # Tests of the bytecode, which the race detector cannot see.
 RACE_SKIP := ^(TestRandomPackets|TestTaggedRandomPackets|TestVectors|TestTaggedVectors|TestMachine.*|TestForgeries.*|TestTransit|TestClientsAreLimited)$$
 
 .PHONY: format-check
-BPF_SOURCES = $(shell git ls-files 'bpf/*.c' 'bpf/*.h' | grep -v '\.gen\.h$$')
+BPF_SOURCES = $(shell git ls-files 'bpf/*.[ch]' 'eval/bpf/*.[ch]' | grep -v '\.gen\.h$$')
 format-check: ## Check the format of Go and C sources
 	@scripts/setup.sh format
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on: $$unformatted"; exit 1; }

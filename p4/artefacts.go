@@ -12,11 +12,3 @@ var Program []byte
 //
 //go:embed swap.spec
 var Swap []byte
-
-// NetChain and NetCRAQPaper are the papers' protocols (spec/baselines.md): baseline/*.p4, compiled.
-//
-//go:embed baseline/netchain.spec
-var NetChain []byte
-
-//go:embed baseline/netcraqpaper.spec
-var NetCRAQPaper []byte

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Looks for known vulnerabilities in what the product calls. Skipped, loudly, only if the database cannot be reached.
+# Looks for known vulnerabilities in what the programs of the module in this directory call. Skipped, loudly, only if the
+# database cannot be reached.
 set -uo pipefail
 database=https://vuln.go.dev
 out=$("$1" -db "$database" ./cmd/... 2>&1)

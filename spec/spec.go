@@ -7,8 +7,3 @@ import "embed"
 //
 //go:embed vectors/*.txt
 var Vectors embed.FS
-
-// Baselines are the cases for the papers' protocols, in the form that spec/baselines.md explains.
-//
-//go:embed baselines/*.yaml
-var Baselines embed.FS

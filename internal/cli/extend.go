@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // ProductName is the name of the program for production. It finds the programs that extend it by their names.
@@ -21,7 +22,7 @@ const ProductName = "netcraq"
 // Programs that extend it.
 const (
 	LabName   = "netcraq-lab"
-	benchName = "netcraq-bench"
+	BenchName = "netcraq-bench"
 )
 
 // isProduct reports whether this process is the product's program.
@@ -74,8 +75,7 @@ var extensions = []extension{
 	{"lab", LabName, "Run a test network of hosts and nodes on this machine (root)"},
 	{"sim", LabName, "Simulate clusters with faults, deterministically from seeds"},
 	{"conformance", LabName, "Check a data plane against the specification: all vectors, then random packets"},
-	{"bench", benchName, "Measure nodes with load generated in the kernel (root)"},
-	{"placement", benchName, "Replay recorded etcd traffic to evaluate the placement of cached keys"},
+	{"bench", BenchName, "Measure nodes with load generated in the kernel (root)"},
 }
 
 // ShortOf returns the one-line description of an extension's command.
@@ -116,6 +116,14 @@ func (e *extension) command() *cobra.Command {
 		}
 	})
 	return c
+}
+
+// Pass replaces this process by another program, which has a command of the same name. It passes on the flags that were
+// given.
+func Pass(c *cobra.Command, program string) error {
+	args := []string{c.Name()}
+	c.Flags().Visit(func(f *pflag.Flag) { args = append(args, "--"+f.Name+"="+f.Value.String()) })
+	return become(program, args)
 }
 
 // become replaces this process by another program. It returns only if that fails.

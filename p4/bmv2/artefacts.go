@@ -21,14 +21,9 @@ var (
 	node []byte
 	//go:embed swap.json
 	swap []byte
-	//go:embed netchain.json
-	netChain []byte
-	//go:embed netcraqpaper.json
-	netCRAQPaper []byte
 )
 
-// Programs are all programs.
+// Programs are the programs of package p4.
 var Programs = []Program{
 	{"netcraq", p4.Program, node}, {"swap", p4.Swap, swap},
-	{"netchain", p4.NetChain, netChain}, {"netcraqpaper", p4.NetCRAQPaper, netCRAQPaper},
 }

@@ -7,26 +7,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/internal/cli"
-	baseline "github.com/netcraq/netcraq/internal/eval/baseline/sim"
 	"github.com/netcraq/netcraq/internal/verify/sim"
 )
 
 const (
-	// simTraceLines is the number of trace lines shown for a failing run.
-	simTraceLines = 60
+	// SimTraceLines is the number of trace lines shown for a failing run.
+	SimTraceLines = 60
 	// simSmallerRuns bounds the search for a smaller failing run.
 	simSmallerRuns = 300
-	// simGCPercent trades memory for time; a run needs little memory.
-	simGCPercent = 400
+	// SimGCPercent trades memory for time; a run needs little memory.
+	SimGCPercent = 400
 )
+
+// ours is this project's protocol. [cli.BenchName] has the papers'.
+const ours = "netcraq"
+
+// simFlagsOfPapers are the flags that simulations of the papers' protocols have, too.
+var simFlagsOfPapers = []string{"protocol", "seeds", "first-seed", "counterexamples", "jobs", "trace", "json"}
 
 type simFlags struct {
 	seeds, first   uint64
@@ -41,8 +49,8 @@ type simFlags struct {
 	gateway        bool
 }
 
-// simResult is the output of `netcraq sim --json`.
-type simResult struct {
+// SimResult is the output of `netcraq sim --json`.
+type SimResult struct {
 	Protocol         string         `json:"protocol"`
 	Plane            string         `json:"plane"`
 	Seeds            uint64         `json:"seeds"`
@@ -99,7 +107,10 @@ steps are printed and written to a file, with the command that repeats the run.`
   netcraq sim --protocol netcraq-published --first-seed 3 --seeds 1 --trace`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if flags.gateway {
+			switch {
+			case flags.protocol != ours:
+				return simulatePapers(c, &flags)
+			case flags.gateway:
 				return runGatewaySim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
 			}
 			return runSim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
@@ -108,7 +119,7 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f := c.Flags()
 	f.Uint64Var(&flags.seeds, "seeds", 100, "number of seeds to run")
 	f.Uint64Var(&flags.first, "first-seed", 1, "first seed")
-	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours),
+	f.StringVar(&flags.protocol, "protocol", ours,
 		"the simulated protocol: netcraq, or netchain, netchain-32 or netcraq-published")
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
@@ -125,6 +136,20 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.BoolVar(&flags.trace, "trace", false, "show the last steps of the first seed, whether it fails or not")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
+}
+
+// simulatePapers lets [cli.BenchName] simulate a protocol of the papers.
+func simulatePapers(c *cobra.Command, flags *simFlags) error {
+	var wrong error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(simFlagsOfPapers, f.Name) {
+			wrong = cli.UsageError(fmt.Errorf("--%s is not for --protocol %s", f.Name, flags.protocol))
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	return cli.Pass(c, cli.BenchName)
 }
 
 // draw returns the function that draws a seed's configuration within the flags.
@@ -156,13 +181,6 @@ func (f *simFlags) draw() (func(seed uint64) sim.Config, error) {
 }
 
 func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error {
-	protocol, err := baseline.ParseProtocol(flags.protocol)
-	switch {
-	case err != nil:
-		return cli.UsageError(err)
-	case protocol != baseline.Ours:
-		return runPapers(ctx, out, progress, flags, protocol)
-	}
 	draw, err := flags.draw()
 	if err != nil {
 		return cli.UsageError(err)
@@ -170,7 +188,7 @@ func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error
 	if flags.trace {
 		return traceSim(out, draw(flags.first))
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
+	defer debug.SetGCPercent(debug.SetGCPercent(SimGCPercent))
 	began := time.Now()
 	total, err := sim.Many(ctx, sim.Options{
 		First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs, Draw: draw,
@@ -200,15 +218,15 @@ func keepExample(progress io.Writer, flags *simFlags, c sim.Config) (*string, er
 	if err := explainSim(io.MultiWriter(progress, &text), flags, c); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(flags.examples, fmt.Sprintf("%s-%s-seed-%d.txt", baseline.Ours, c.Plane, c.Seed))
-	if err := writeExample(file, text.Bytes()); err != nil {
+	file := filepath.Join(flags.examples, fmt.Sprintf("%s-%s-seed-%d.txt", ours, c.Plane, c.Seed))
+	if err := WriteExample(file, text.Bytes()); err != nil {
 		return nil, err
 	}
 	return &file, nil
 }
 
-func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *simResult {
-	r := &simResult{
+func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *SimResult {
+	r := &SimResult{
 		Protocol: flags.protocol, Plane: flags.plane, Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops,
 		Reconfigurations: t.Reconfigurations,
 		Violations:       t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown,
@@ -222,7 +240,7 @@ func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *simResult 
 	return r
 }
 
-func printSim(out io.Writer, r *simResult) error {
+func printSim(out io.Writer, r *SimResult) error {
 	table := cli.NewTable(out)
 	fmt.Fprintf(table, "plane\tseeds\toperations\treconfigurations\tsteps\tsimulated s\tseconds\tviolations\n")
 	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f\t%.1f\t%d\n\n", r.Plane, cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
@@ -256,7 +274,7 @@ func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
 		return fmt.Errorf("seed %d failed once and not again: the simulation is not deterministic, which is a bug too",
 			c.Seed)
 	}
-	if err := v.Write(out, r.Trace, simTraceLines); err != nil {
+	if err := v.Write(out, r.Trace, SimTraceLines); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "again: %s\n", simCommand(flags, &small))
@@ -286,10 +304,21 @@ func traceSim(out io.Writer, c sim.Config) error {
 		return err
 	}
 	if v := sim.Judge(&c, r); v != nil {
-		if err := v.Write(out, r.Trace, simTraceLines); err != nil {
+		if err := v.Write(out, r.Trace, SimTraceLines); err != nil {
 			return err
 		}
 		return fmt.Errorf("seed %d shows a violation", c.Seed)
 	}
-	return sim.WriteTrace(out, r.Trace[max(0, len(r.Trace)-simTraceLines):])
+	return sim.WriteTrace(out, r.Trace[max(0, len(r.Trace)-SimTraceLines):])
+}
+
+// WriteExample writes a counterexample to a file.
+func WriteExample(file string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
+	}
+	return nil
 }

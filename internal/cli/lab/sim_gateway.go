@@ -17,7 +17,7 @@ import (
 
 // gatewaySimResult is the output of `netcraq sim --gateway --json`.
 type gatewaySimResult struct {
-	simResult
+	SimResult
 	Hits   int            `json:"hits"`
 	Events int            `json:"watch_events"`
 	Placed int            `json:"placed"`
@@ -53,7 +53,7 @@ func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags
 	if flags.trace {
 		return traceGateway(out, draw(flags.first))
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
+	defer debug.SetGCPercent(debug.SetGCPercent(SimGCPercent))
 	began := time.Now()
 	total := gatewaysim.Many(ctx, gatewaysim.Options{
 		First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs, Draw: draw,
@@ -79,7 +79,7 @@ func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags
 
 func newGatewaySimResult(flags *simFlags, t *gatewaysim.Total, took time.Duration) *gatewaySimResult {
 	r := &gatewaySimResult{
-		simResult: simResult{
+		SimResult: SimResult{
 			Protocol: "gateway", Plane: "model", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops,
 			Reconfigurations: t.Reconfigurations,
 			Violations:       t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Steps: t.Steps,
@@ -115,7 +115,7 @@ func keepGatewayExample(flags *simFlags, c gatewaysim.Config) (*string, error) {
 		return nil, err
 	}
 	file := filepath.Join(flags.examples, fmt.Sprintf("gateway-seed-%d.txt", c.Seed))
-	if err := writeExample(file, text.Bytes()); err != nil {
+	if err := WriteExample(file, text.Bytes()); err != nil {
 		return nil, err
 	}
 	return &file, nil

@@ -16,11 +16,11 @@ func simFor(seeds uint64) simFlags {
 }
 
 // simulate runs `netcraq sim --json` and parses its output.
-func simulate(t *testing.T, flags simFlags, progress io.Writer) (simResult, error) {
+func simulate(t *testing.T, flags simFlags, progress io.Writer) (SimResult, error) {
 	t.Helper()
 	var out bytes.Buffer
 	runErr := runSim(t.Context(), &out, progress, &flags)
-	var r simResult
+	var r SimResult
 	decoder := json.NewDecoder(&out)
 	if err := decoder.Decode(&r); err != nil {
 		t.Fatalf("%v (%v)", err, runErr)
@@ -72,7 +72,6 @@ func TestSimExplains(t *testing.T) {
 
 func TestSimRefuses(t *testing.T) {
 	for name, change := range map[string]func(*simFlags){
-		"protocol":         func(f *simFlags) { f.protocol = "raft" },
 		"no seeds":         func(f *simFlags) { f.seeds = 0 },
 		"unknown plane":    func(f *simFlags) { f.plane = "soft" },
 		"unknown rule":     func(f *simFlags) { f.without = "W3" },

@@ -15,7 +15,7 @@ const (
 	member   = "internal/member"
 	platform = "internal/platform"
 	verify   = "internal/verify"
-	eval     = "internal/eval"
+	eval     = "eval" // a module of its own
 	commands = "internal/cli"
 )
 
@@ -56,10 +56,11 @@ var wings = []wing{
 	{verify, append(slices.Clone(product), "spec")},
 	{eval, append(slices.Clone(product), "spec", "p4", verify)},
 	{commands, product},
-	{commands + "/lab", []string{""}},
-	{commands + "/bench", []string{""}},
-	{commands + "/clitest", []string{""}},
-	{"cmd", []string{""}},
+	{commands + "/lab", append(slices.Clone(product), verify, commands)},
+	{commands + "/clitest", append(slices.Clone(product), verify, commands, "internal/cni")},
+	{"cmd", append(slices.Clone(product), commands, "internal/cni")},
+	{eval + "/cli", append(slices.Clone(product), eval, verify, commands)},
+	{eval + "/cmd", []string{eval, commands}},
 }
 
 // inTests are the folders that tests in any folder may import.
@@ -80,13 +81,17 @@ var reserved = []struct {
 	{"github.com/containernetworking/", []string{"internal/cni", "cmd/netcraq-cni"}, "CNI belongs to its plugin"},
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, member, "client/follow", "client/connect",
 		commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
-	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
+	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
 		eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
 		eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
 		"and its checks, to members, and to the systems compared with it"},
-	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
+	{"gonum.org/", []string{eval}, "statistics and pictures belong to the evaluation"},
+	{"github.com/HdrHistogram/", []string{eval}, "statistics belong to the evaluation"},
+	{"github.com/apache/thrift/", []string{eval + "/bmv2"}, "Thrift is the control plane of BMv2"},
+	{"github.com/go-zookeeper/", []string{eval + "/peer"}, "ZooKeeper is compared with the product"},
+	{"github.com/redis/", []string{eval + "/peer"}, "Redis is compared with the product"},
 	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},
 	{"helm.sh/", []string{"tools/chart"}, "Helm renders the chart, in a module of its own"},
 	{"github.com/google/go-containerregistry/", []string{"tools/image"}, "images are packed in a module of their own"},

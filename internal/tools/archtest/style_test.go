@@ -101,7 +101,7 @@ func TestCodeIsFormatted(t *testing.T) {
 func TestKernelCodeNamesItsLicence(t *testing.T) {
 	files(t, func(path string, text []byte) {
 		first, _, _ := bytes.Cut(text, []byte("\n"))
-		if strings.HasPrefix(path, "bpf/") && !isGenerated(text) &&
+		if (strings.HasPrefix(path, "bpf/") || strings.HasPrefix(path, "eval/bpf/")) && !isGenerated(text) &&
 			!bytes.Contains(first, []byte("SPDX-License-Identifier: GPL-2.0")) {
 			t.Errorf("%s: the first line names the licence: SPDX-License-Identifier: GPL-2.0", path)
 		}

@@ -40,8 +40,8 @@ var backends = []backend{
 	},
 }
 
-// output compiles all programs.
-func (b *backend) output(write bool) (*Output, error) {
+// output compiles all programs of a folder.
+func (b *backend) output(f *folder, write bool) (*Output, error) {
 	path, err := b.find()
 	if err != nil {
 		return nil, err
@@ -51,15 +51,15 @@ func (b *backend) output(write bool) (*Output, error) {
 		return nil, err
 	}
 	out := &Output{Compiler: b.compiler, Version: version, Flags: b.flags}
-	for _, program := range programs {
-		text, err := b.compile(path, program)
+	for _, program := range f.programs {
+		text, err := b.compile(path, f.path, program)
 		if err != nil {
 			return nil, err
 		}
 		name := b.artefact(program)
 		out.Artefacts = append(out.Artefacts, File{name, sum(text)})
 		if write {
-			if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(f.path, name), text, 0o644); err != nil {
 				return nil, err
 			}
 		}
@@ -92,7 +92,7 @@ func versionOf(path string) (string, error) {
 	return "", fmt.Errorf("%s --version says no version", path)
 }
 
-func (b *backend) compile(path, program string) ([]byte, error) {
+func (b *backend) compile(path, folder, program string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "p4c")
 	if err != nil {
 		return nil, err

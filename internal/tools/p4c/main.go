@@ -1,5 +1,6 @@
-// Command p4c compiles the programs in p4/ with p4c's backends for DPDK and BMv2, or checks that the committed
-// artefacts were compiled from the sources beside them. p4/manifest.json lists the files and the compilers.
+// Command p4c compiles the programs in p4/ and eval/p4/ with p4c's backends for DPDK and BMv2, or checks that the
+// committed artefacts were compiled from the sources beside them. manifest.json in each folder lists its files and the
+// compilers.
 //
 //	p4c -check    checks the hashes of sources and artefacts in the manifest; needs no compiler
 //	p4c           compiles again, and fails if the result differs from the committed artefacts
@@ -24,15 +25,22 @@ import (
 	"strings"
 )
 
-const (
-	folder   = "p4"
-	manifest = "manifest.json"
+const manifest = "manifest.json"
+
+// folder has programs, the files that they include, and a manifest.
+type folder struct {
+	path     string   // from the project's directory
+	programs []string // the sources that each backend compiles
+}
+
+// The papers' programs include files of the product's.
+var (
+	product = folder{"p4", []string{"netcraq.p4", "swap.p4"}}
+	papers  = folder{"eval/p4", []string{"netchain.p4", "netcraqpaper.p4"}}
+	folders = []folder{product, papers}
 )
 
-// programs are the sources that each backend compiles.
-var programs = []string{"netcraq.p4", "swap.p4", "baseline/netchain.p4", "baseline/netcraqpaper.p4"}
-
-// Manifest is p4/manifest.json.
+// Manifest is a folder's manifest.json.
 type Manifest struct {
 	Sources  []File   `json:"sources"`
 	Backends []Output `json:"backends"`
@@ -61,11 +69,13 @@ func main() {
 	var err error
 	switch {
 	case *sizes:
-		err = writeSizes(os.Stdout, folder)
+		err = writeSizes(os.Stdout, ".")
 	case *check:
-		err = verify(folder)
+		err = verifyAll(".")
 	default:
-		err = run(*only, *write)
+		for _, f := range folders {
+			err = errors.Join(err, f.run(*only, *write))
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "p4c:", err)
@@ -74,8 +84,8 @@ func main() {
 }
 
 // run compiles, and writes the result or compares it with the committed one.
-func run(only string, write bool) error {
-	m, err := load(folder)
+func (f *folder) run(only string, write bool) error {
+	m, err := load(f.path)
 	if err != nil {
 		return err
 	}
@@ -86,7 +96,7 @@ func run(only string, write bool) error {
 			continue
 		}
 		ran = true
-		out, err := b.output(write)
+		out, err := b.output(f, write)
 		if err != nil {
 			return err
 		}
@@ -100,16 +110,16 @@ func run(only string, write bool) error {
 		return fmt.Errorf("-only %s: no such compiler", only)
 	}
 	if !write {
-		return verify(folder)
+		return verify(f.path)
 	}
-	if m.Sources, err = sources(folder); err != nil {
+	if m.Sources, err = sources(f.path); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, manifest), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(f.path, manifest), append(text, '\n'), 0o644)
 }
 
 // of returns the output of a compiler, nil if there is none.
@@ -195,6 +205,15 @@ func load(dir string) (*Manifest, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	return m, decoder.Decode(m)
+}
+
+// verifyAll compares the files of all folders of a project with their manifests.
+func verifyAll(root string) error {
+	var errs []error
+	for _, f := range folders {
+		errs = append(errs, verify(filepath.Join(root, f.path)))
+	}
+	return errors.Join(errs...)
 }
 
 // verify compares the files of a folder with its manifest.

@@ -8,23 +8,24 @@ import (
 
 // TestManifest: the committed artefacts were compiled from the committed sources.
 func TestManifest(t *testing.T) {
-	if err := verify(filepath.Join("../../..", folder)); err != nil {
+	if err := verifyAll(root); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestChangesAreNoticed: no source or artefact can change, come or go without the manifest.
 func TestChangesAreNoticed(t *testing.T) {
-	from := filepath.Join("../../..", folder)
 	change := func(name string, edit func(path string) error) error {
 		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-			t.Fatal(err)
+		for _, f := range folders {
+			if err := os.CopyFS(filepath.Join(dir, f.path), os.DirFS(filepath.Join(root, f.path))); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := edit(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		return verify(dir)
+		return verifyAll(dir)
 	}
 	longer := func(path string) error {
 		b, err := os.ReadFile(path)
@@ -37,14 +38,15 @@ func TestChangesAreNoticed(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(string) error
-	}{{"state.p4", longer}, {"netcraq.spec", longer}, {"another.p4", add}, {"route.p4", os.Remove},
-		{"baseline/netchain_cells.p4", longer}, {"baseline/netchain.spec", longer}, {"bmv2/netcraq.json", longer}, {"baseline/another.p4", add},
+	}{{"p4/state.p4", longer}, {"p4/netcraq.spec", longer}, {"p4/another.p4", add}, {"p4/route.p4", os.Remove},
+		{"eval/p4/netchain_cells.p4", longer}, {"eval/p4/netchain.spec", longer}, {"p4/bmv2/netcraq.json", longer},
+		{"eval/p4/another.p4", add}, {"eval/p4/bmv2/netchain.json", longer},
 	} {
 		if err := change(c.name, c.edit); err == nil {
 			t.Errorf("a change of %s is not noticed", c.name)
 		}
 	}
-	if err := change("state.p4", func(path string) error {
+	if err := change("p4/state.p4", func(path string) error {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -53,7 +55,7 @@ func TestChangesAreNoticed(t *testing.T) {
 	}); err != nil {
 		t.Errorf("a comment changed, but: %v", err)
 	}
-	if err := change("state.p4", func(string) error { return nil }); err != nil {
+	if err := change("p4/state.p4", func(string) error { return nil }); err != nil {
 		t.Errorf("nothing changed, but: %v", err)
 	}
 }

@@ -24,24 +24,26 @@ type use struct {
 }
 
 // writeSizes describes what the programs need, as Markdown.
-func writeSizes(w io.Writer, dir string) error {
-	declared, err := widths(dir)
+func writeSizes(w io.Writer, root string) error {
+	declared, err := widths(filepath.Join(root, product.path))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "| program | tables | arrays | headers | metadata, bytes of 256 | instructions |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|")
 	var node *program
-	for _, source := range programs {
-		p, err := readProgram(dir, source)
-		if err != nil {
-			return err
+	for _, f := range folders {
+		for _, source := range f.programs {
+			p, err := readProgram(filepath.Join(root, f.path), source)
+			if err != nil {
+				return err
+			}
+			if node == nil {
+				node = p
+			}
+			fmt.Fprintf(w, "| `%s` | %d | %d | %d | %d | %d |\n", source, len(p.tables), len(p.arrays), len(p.headers),
+				bitsOf(p.structs[p.metadata])/8, p.instructions)
 		}
-		if node == nil {
-			node = p
-		}
-		fmt.Fprintf(w, "| `%s` | %d | %d | %d | %d | %d |\n", source, len(p.tables), len(p.arrays), len(p.headers),
-			bitsOf(p.structs[p.metadata])/8, p.instructions)
 	}
 	fmt.Fprintln(w)
 	if err := writeTables(w, node); err != nil {

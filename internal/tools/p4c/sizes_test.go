@@ -13,7 +13,7 @@ const root = "../../.."
 // TestSizesInDocs: docs/p4.md has the output of -sizes.
 func TestSizesInDocs(t *testing.T) {
 	var want bytes.Buffer
-	if err := writeSizes(&want, filepath.Join(root, folder)); err != nil {
+	if err := writeSizes(&want, root); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/p4.md"))

@@ -2,6 +2,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,23 +47,22 @@ func need(t testing.TB, name, advice string) {
 	}
 }
 
-// find looks for an engine in the repository that has the working directory, which is the package under test.
+// find looks for an engine in bin of the repository that has the working directory, which is the package under test. The
+// package's module may be below the repository's.
 func find(name string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	for {
+	for ; ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, "bin", name)
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
+			if _, err := os.Stat(path); err == nil {
+				return path, nil
+			}
 		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", os.ErrNotExist
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("bin/%s: %w", name, os.ErrNotExist)
 		}
-		dir = parent
 	}
-	path := filepath.Join(dir, "bin", name)
-	_, err = os.Stat(path)
-	return path, err
 }

@@ -1,0 +1,10 @@
+package bench_test
+
+import (
+	"testing"
+
+	"github.com/netcraq/netcraq/eval/cli/bench"
+	"github.com/netcraq/netcraq/internal/cli/clitest/command"
+)
+
+func TestMain(m *testing.M) { command.Main(m, bench.Commands()...) }

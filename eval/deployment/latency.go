@@ -1,0 +1,73 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/netcraq/netcraq/eval/statistics"
+)
+
+const (
+	configMaps = "/api/v1/namespaces/default/configmaps"
+	// warmUp is the number of reads before those that are measured. The gateway places the key meanwhile.
+	warmUp = 100
+	// valueBytes is the length of the ConfigMap's only value.
+	valueBytes = 256
+)
+
+// latency measures reads and updates of one ConfigMap, one after the other. The API server answers such a read from its
+// store and not from its watch cache.
+func (c *Cluster) latency(ctx context.Context, r *Cycle) error {
+	body := func(n int) []byte {
+		return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q},
+			"data": {"number": "%d", "value": %q}}`, name, n, strings.Repeat("v", valueBytes))
+	}
+	if err := c.try(ctx, http.MethodPost, configMaps, jsonKind, body(0)); err != nil {
+		return err
+	}
+	defer func() { _ = c.try(ctx, http.MethodDelete, configMaps+"/"+name, "", nil) }() // the cluster is removed anyway
+	get := func(int) error { return c.api.Get(ctx, configMaps+"/"+name, nil) }
+	if _, err := timed(warmUp, get); err != nil {
+		return err
+	}
+	before, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	gets, err := timed(c.o.Requests, get)
+	if err != nil {
+		return err
+	}
+	after, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	puts, err := timed(c.o.Requests, func(n int) error {
+		return c.api.Do(ctx, http.MethodPut, configMaps+"/"+name, jsonKind, body(n), nil)
+	})
+	if err != nil {
+		return err
+	}
+	r.GetShare = min(1, (after.hits()-before.hits())/float64(c.o.Requests))
+	r.GetP50Ms, r.GetP99Ms = statistics.Quantile(0.5, gets), statistics.Quantile(0.99, gets)
+	r.PutP50Ms, r.PutP99Ms = statistics.Quantile(0.5, puts), statistics.Quantile(0.99, puts)
+	return nil
+}
+
+// timed returns the sorted durations of calls in milliseconds.
+func timed(n int, call func(int) error) ([]float64, error) {
+	took := make([]float64, n)
+	for i := range took {
+		start := time.Now()
+		if err := call(i); err != nil {
+			return nil, err
+		}
+		took[i] = time.Since(start).Seconds() * 1000
+	}
+	slices.Sort(took)
+	return took, nil
+}

@@ -1,9 +1,0 @@
-package bench_test
-
-import (
-	"testing"
-
-	"github.com/netcraq/netcraq/internal/cli/clitest/command"
-)
-
-func TestMain(m *testing.M) { command.Main(m) }
