@@ -92,7 +92,8 @@ func TestReadsWithoutMajority(t *testing.T) {
 	const lease = time.Second
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{Lease: lease})
 	direct := open(t, etcd)
-	for ownAt(t, direct, "ack/").Count == 0 { // until it knows that nothing is placed
+	for known := int64(0); known == 0; { // until it knows that nothing is placed
+		known = ownAt(t, direct, "ack/").Count
 	}
 	must(a.client.Put(t.Context(), "k", "1"))(t)
 	end()

@@ -126,10 +126,7 @@ func (c *configuration) fromFile() error {
 		return err
 	}
 	c.Config = *read
-	log := c.GetLogger()
-	if log == nil {
-		log = zap.NewNop()
-	} else {
+	if log := c.GetLogger(); log != nil {
 		log.Info("loaded server configuration, other configuration command line flags and environment variables will be "+
 			"ignored if provided", zap.String("path", c.file))
 	}
