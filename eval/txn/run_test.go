@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -101,6 +102,7 @@ type leaky struct {
 }
 
 func (l *leaky) Take(_ context.Context, items []Item, locks []Lock) error {
+	defer runtime.Gosched() // other clients run while this one holds its first lock, on one CPU too
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, item := range items {
