@@ -148,6 +148,7 @@ func (w *world) excludes(key string) bool { return w.excluded && key == w.past }
 
 func (p *process) remove(key string) {
 	p.placing[key]++
+	p.g.w.result.Rounds++
 	p.core.Unplace(key)
 }
 
