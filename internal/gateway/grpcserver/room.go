@@ -141,8 +141,8 @@ func (s *Call) takeTurn(taken, size func() int) error {
 	}
 	if n > c.account.of.largest() {
 		c.turns.Release(1)
-		return status.Errorf(codes.ResourceExhausted, "the answer would take %d MiB of memory, and the gateway has %d MiB for "+
-			"all answers: read fewer keys at a time", n>>20, c.account.of.largest()>>20)
+		return status.Errorf(codes.ResourceExhausted, "the answer would take %d MiB of memory, and the gateway has "+
+			"%d MiB for all answers: read fewer keys at a time", n>>20, c.account.of.largest()>>20)
 	}
 	waited := c.account.wait(s.ctx, n)
 	c.mu.Lock()

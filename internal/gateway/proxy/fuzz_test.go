@@ -58,11 +58,11 @@ func FuzzRevision(f *testing.F) {
 		for _, nested := range []bool{false, true} {
 			whole := revision(mem.BufferSlice{mem.SliceBuffer(message)}, nested)
 			var header *pb.ResponseHeader
-			m, err := proto.Message(new(pb.RangeResponse)), error(nil)
+			m := proto.Message(new(pb.RangeResponse))
 			if nested {
 				m = new(pb.RangeStreamResponse)
 			}
-			if err = proto.Unmarshal(message, m); err != nil {
+			if proto.Unmarshal(message, m) != nil {
 				continue
 			}
 			switch m := m.(type) {

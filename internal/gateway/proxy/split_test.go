@@ -24,7 +24,8 @@ func TestSplitTransactionsAreChecked(t *testing.T) {
 		// Split, the deletion is in a transaction behind the put, and etcd compares a nested put only with deletions in
 		// transactions before it.
 		"a nested put before its deletion": {
-			clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut("k", "1")}, nil), clientv3.OpDelete("\x00", clientv3.WithRange("\xff")),
+			clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut("k", "1")}, nil),
+			clientv3.OpDelete("\x00", clientv3.WithRange("\xff")),
 		},
 		"two puts of a key": {clientv3.OpGet("\x00", everything), clientv3.OpPut("k", "1"), clientv3.OpPut("k", "2")},
 		"nothing is wrong":  {clientv3.OpGet("\x00", everything), clientv3.OpPut("k", "1")},

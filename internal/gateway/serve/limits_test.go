@@ -52,7 +52,8 @@ func TestLargestBody(t *testing.T) {
 	if got := post(t, address, bytes.NewReader(make([]byte, most+1))); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body above the limit: status %d", got)
 	}
-	if got := post(t, address, bytes.NewReader(make([]byte, most))); got != http.StatusOK || await(t, "the largest body", ended) != nil {
+	got := post(t, address, bytes.NewReader(make([]byte, most)))
+	if got != http.StatusOK || await(t, "the largest body", ended) != nil {
 		t.Errorf("the largest body: status %d", got)
 	}
 	unknown := io.MultiReader(bytes.NewReader(make([]byte, most+1))) // of no length that the client knows

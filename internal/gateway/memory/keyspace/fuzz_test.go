@@ -63,7 +63,9 @@ func FuzzReplacement(f *testing.F) {
 
 // FuzzKeyAndRevision: an object's key and revision are what protobuf decodes.
 func FuzzKeyAndRevision(f *testing.F) {
-	f.Add(marshal(f, &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: 1, ModRevision: 2, Version: 3, Value: []byte("v"), Lease: 4}))
+	f.Add(marshal(f, &mvccpb.KeyValue{
+		Key: []byte("k"), CreateRevision: 1, ModRevision: 2, Version: 3, Value: []byte("v"), Lease: 4,
+	}))
 	f.Add([]byte{0x0a, 1, 'a', 0x18, 1, 0x0a, 0, 0x18, 0x80, 1})
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		key, revision, err := keyAndRevision(encoded)

@@ -249,7 +249,8 @@ func TestRangesAreMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := answered(&pb.TxnResponse{Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: r}}}})
+		op := &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: r}}
+		n := answered(&pb.TxnResponse{Responses: []*pb.ResponseOp{op}})
 		const overhead = entryOverhead + 100 // the encoding of an object's other fields
 		most := n + int64(len(r.Kvs)+1)*100 + largest + overhead
 		if n > measured || q.SortOrder == pb.RangeRequest_NONE && measured > most {
