@@ -14,7 +14,7 @@ type Cond struct {
 	End    string // CreateIs 0: of a range without keys; empty: one key
 	Kind   CondKind
 	Rev    int64  // ModIs, CreateIs
-	Value  string // ValueBelow
+	Value  string // ValueBelow, ValueIs
 	Negate bool
 	Raw    any // what the caller compares in place of the fields above
 }
@@ -27,6 +27,7 @@ const (
 	ModIs CondKind = iota
 	CreateIs
 	ValueBelow // by bytes
+	ValueIs    // of a key that exists
 )
 
 // Write is one key that a client writes.

@@ -30,7 +30,8 @@ type Gateway struct {
 	lives   int
 	waiting []func() // writes that wait for a session
 	push    pushing
-	emptied int64 // the newest revision at which the directory was empty, as was found without a session
+	era     string // of etcd's history, in which sessions begin
+	emptied int64  // the newest revision at which the directory was empty, as was found without a session
 }
 
 // life is the state of a gateway during one session.
@@ -90,7 +91,7 @@ func Owner(value string) string {
 }
 
 // names are the gateways' own keys in etcd.
-type names struct{ session, ack, bit, directory, detached string }
+type names struct{ session, ack, bit, directory, detached, era string }
 
 // Names of keys begin so, behind [Options.Prefix].
 const (
@@ -105,7 +106,7 @@ func Prefixes() []string {
 }
 
 func namesBelow(prefix string) names {
-	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "detached"}
+	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "detached", prefix + EraName}
 }
 
 // New makes a gateway; [Gateway.Start] lets it begin.
@@ -222,7 +223,7 @@ func (l *life) enter(key, value string) (gen int64) {
 
 func (g *Gateway) openSession(l *life, then func()) {
 	key := g.names.session + l.lease
-	r := Request{If: []Cond{{Key: key, Kind: CreateIs}}, Put: []Put{{key, "", true}}, Get: []string{key}}
+	r := Request{If: append(g.inEra(), Cond{Key: key, Kind: CreateIs}), Put: []Put{{key, "", true}}, Get: []string{key}}
 	g.surely(l, r, func(r *Result) {
 		kv, ok := r.KVs[key]
 		if l.over || !ok {

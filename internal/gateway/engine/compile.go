@@ -92,6 +92,8 @@ func compare(c *core.Cond) *pb.Compare {
 		p.Target, p.TargetUnion = pb.Compare_MOD, &pb.Compare_ModRevision{ModRevision: c.Rev}
 	case core.CreateIs:
 		p.Target, p.TargetUnion = pb.Compare_CREATE, &pb.Compare_CreateRevision{CreateRevision: c.Rev}
+	case core.ValueIs:
+		p.Target, p.TargetUnion = pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(c.Value)}
 	case core.ValueBelow:
 		p.Result, p.Target, p.TargetUnion = pb.Compare_LESS, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(c.Value)}
 	}

@@ -57,25 +57,26 @@ func (e *Engine) prove(ctx context.Context) error {
 		era = string(kv.Value)
 	}
 	header := answer.Header
-	switch {
-	case header.ClusterId != e.cluster:
-		return fmt.Errorf("%w: its cluster was %x, and is %x", ErrRestored, e.cluster, header.ClusterId)
-	case era == "" && e.era != "" && header.Revision >= max(floor, chain.Rev): // the history is the same
+	history := core.History{Cluster: e.cluster, Era: e.era}
+	switch history.Compare(&core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Era: era, Rev: header.Revision}) {
+	case core.Unnamed:
 		return e.keepEra(ctx)
-	case era != e.era:
+	case core.OtherCluster:
+		return fmt.Errorf("%w: its cluster was %x, and is %x", ErrRestored, e.cluster, header.ClusterId)
+	case core.OtherEra:
 		return fmt.Errorf("%w, as another gateway noticed", ErrRestored)
-	case header.Revision < floor || chain.Status == core.OK && header.Revision < chain.Rev:
+	case core.Older:
 		return errors.Join(fmt.Errorf("%w: its revision was %d, and is %d", ErrRestored, max(floor, chain.Rev), header.Revision), e.newEra(ctx))
-	case chain.Status == core.OK, chain.Status == core.Miss:
+	}
+	if chain.Status == core.OK || chain.Status == core.Miss {
 		e.proved.Store(true)
 	}
 	e.Saw(header)
 	return nil
 }
 
-// eraKey has the name of etcd's history since a restored backup; it is absent before the first. Objects of different eras have
-// different keys in the chain.
-const eraKey = OwnPrefix + "era"
+// eraKey has the name of etcd's history since a restored backup.
+const eraKey = OwnPrefix + core.EraName
 
 // keepEra writes the name of the era again, which somebody has deleted.
 func (e *Engine) keepEra(ctx context.Context) error {

@@ -73,7 +73,10 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 
 // begin starts the work on an etcd that is identified.
 func (e *Engine) begin() {
-	e.do(func(g *core.Gateway) { g.Start() })
+	e.do(func(g *core.Gateway) {
+		g.Within(e.era)
+		g.Start()
+	})
 	e.tasks.Go(e.tick)
 	e.tasks.Go(e.choose)
 	e.tasks.Go(e.audit)

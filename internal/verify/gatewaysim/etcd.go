@@ -68,6 +68,8 @@ func (e *etcd) holds(c *core.Cond, rev int64) bool {
 		return kv.Mod == c.Rev
 	case core.CreateIs:
 		return kv.Create == c.Rev
+	case core.ValueIs:
+		return kv.Create != 0 && kv.Value == c.Value
 	}
 	return kv.Value < c.Value
 }
