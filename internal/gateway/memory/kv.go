@@ -83,10 +83,11 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 		a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Txn: q}, remote)
 		return complete(s.g, a, err)
 	}
-	if err := s.g.reserve(ctx, func(space *keyspace.Keyspace) int64 { return space.TxnReads(q) }); err != nil {
+	own := serializable(q)
+	if err := s.g.reserve(ctx, own, func(space *keyspace.Keyspace) int64 { return space.TxnReads(q) }); err != nil {
 		return nil, err
 	}
-	a, err := read(ctx, s.g, q, serializable(q), func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
+	a, err := read(ctx, s.g, q, own, func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
 		if err := space.CheckReads(q); err != nil {
 			return nil, err
 		}
@@ -112,7 +113,8 @@ func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResp
 	if err := checkRange(q); err != nil {
 		return nil, err
 	}
-	if err := s.g.reserve(ctx, func(space *keyspace.Keyspace) int64 { return space.RangeReads(q) }); err != nil {
+	reads := func(space *keyspace.Keyspace) int64 { return space.RangeReads(q) }
+	if err := s.g.reserve(ctx, q.Serializable, reads); err != nil {
 		return nil, err
 	}
 	a, err := read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace) (*pb.RangeResponse, error) {
@@ -139,10 +141,15 @@ func withReserver(down grpc.ServerStream) context.Context {
 
 // reserve waits until the answer to a read may be made. reads returns how much memory it takes, by this gateway's copy, also
 // if another gateway makes the answer. Nothing of the copy is in use while reserve waits for the client.
-func (g *Gateway) reserve(ctx context.Context, reads func(*keyspace.Keyspace) int64) error {
+func (g *Gateway) reserve(ctx context.Context, serializable bool, reads func(*keyspace.Keyspace) int64) error {
 	r, ok := ctx.Value(reserverKey{}).(reserver)
 	if !ok {
 		return nil
+	}
+	if serializable { // otherwise another gateway may answer while this one has no copy
+		if err := g.known(ctx); err != nil {
+			return err
+		}
 	}
 	return r.Reserve(func() int {
 		space, done, err := g.present()
