@@ -3,8 +3,8 @@ package etcdgateway
 import (
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/netcraq/netcraq/eval/etcdload"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -82,7 +82,9 @@ func (o *Options) Validate() error {
 	return err
 }
 
-func (o *Options) length() time.Duration { return time.Duration(o.Seconds * float64(time.Second)) }
+func (o *Options) plan() *etcdload.Plan {
+	return &etcdload.Plan{Clients: o.Clients, Seconds: o.Seconds, Seed: o.Seed}
+}
 
 func (o *Options) say(format string, args ...any) {
 	if o.Progress != nil {

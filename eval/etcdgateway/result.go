@@ -33,13 +33,16 @@ type Ratios struct {
 	PutRatio          float64 `json:"put_ratio"`
 	TxnRatio          float64 `json:"txn_ratio"`
 	PlacedPutP50Ratio float64 `json:"placed_put_p50_ratio"`
+	Mixed1Ratio       float64 `json:"mixed_1_ratio"`
+	Mixed10Ratio      float64 `json:"mixed_10_ratio"`
+	Mixed50Ratio      float64 `json:"mixed_50_ratio"`
 	Loads             []Load  `json:"loads"`
 }
 
 // Result compares both sides.
 type Result struct {
 	Ratios                // with etcd's own client
-	Frames       Ratios   `json:"frames"` // with a client that costs little: see [frameConn]
+	Frames       Ratios   `json:"frames"` // with a client that costs little: see [etcdload.FrameConn]
 	WatchAddedMs float64  `json:"watch_added_ms"`
 	HitShare     float64  `json:"hit_share"`    // of the Zipf load
 	NearbyShare  float64  `json:"nearby_share"` // of the Zipf load
@@ -58,8 +61,8 @@ func newResult(o *Options, etcd []string) *Result {
 		Settings: []string{"etcd: " + strings.Join(etcd, ", "), "chain: " + o.Chain, "one gateway, a process"},
 	}
 	for _, l := range o.loads() {
-		r.Loads = append(r.Loads, Load{Name: l.name, About: l.about})
-		r.Frames.Loads = append(r.Frames.Loads, Load{Name: l.name, About: l.about})
+		r.Loads = append(r.Loads, Load{Name: l.Name, About: l.About})
+		r.Frames.Loads = append(r.Frames.Loads, Load{Name: l.Name, About: l.About})
 	}
 	return r
 }
@@ -96,6 +99,12 @@ func (r *Ratios) summarise() {
 			r.TxnRatio = l.Ratio
 		case placedPut:
 			r.PlacedPutP50Ratio = l.P50Ratio
+		case mixed1:
+			r.Mixed1Ratio = l.Ratio
+		case mixed10:
+			r.Mixed10Ratio = l.Ratio
+		case mixed50:
+			r.Mixed50Ratio = l.Ratio
 		}
 	}
 }

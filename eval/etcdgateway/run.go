@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/netcraq/netcraq/eval/etcdload"
 	"github.com/netcraq/netcraq/eval/peer/etcd"
 )
 
@@ -28,8 +29,8 @@ type bench struct {
 	*Options
 	members         *etcd.Cluster
 	gateway         *Process
-	through, direct []*clientv3.Client // clients of the gateway, and of etcd's members in turn
-	frames          [2][]*frameConn    // the same
+	through, direct []*clientv3.Client       // clients of the gateway, and of etcd's members in turn
+	frames          [2][]*etcdload.FrameConn // the same
 }
 
 // Run starts the members and the gateway, and measures.
@@ -81,7 +82,7 @@ func (b *bench) connect(endpoints []string) error {
 		for _, side := range []struct {
 			clients  *[]*clientv3.Client
 			endpoint string
-			frames   *[]*frameConn
+			frames   *[]*etcdload.FrameConn
 		}{{&b.through, b.gateway.address, &b.frames[0]}, {&b.direct, endpoints[i%len(endpoints)], &b.frames[1]}} {
 			c, err := clientv3.New(clientv3.Config{
 				Endpoints: []string{side.endpoint}, DialTimeout: dialWithin, Logger: zap.NewNop(), // errors are counted
@@ -90,7 +91,7 @@ func (b *bench) connect(endpoints []string) error {
 				return fmt.Errorf("connect to %s: %w", side.endpoint, err)
 			}
 			*side.clients = append(*side.clients, c)
-			f, err := dialFrames(strings.TrimPrefix(side.endpoint, "http://"))
+			f, err := etcdload.DialFrames(strings.TrimPrefix(side.endpoint, "http://"))
 			if err != nil {
 				return fmt.Errorf("connect to %s: %w", side.endpoint, err)
 			}
@@ -105,7 +106,7 @@ func (b *bench) hangUp() {
 		_ = c.Close() // its error only reports that the connection is gone
 	}
 	for _, c := range slices.Concat(b.frames[0], b.frames[1]) {
-		_ = c.conn.Close()
+		_ = c.Close()
 	}
 }
 
@@ -117,7 +118,7 @@ func (b *bench) fill(ctx context.Context) error {
 		keys = append(keys, hotKey(i), placedKey(i), directPrefix+placedKey(i))
 	}
 	for i := range b.ZipfKeys {
-		keys = append(keys, zipfKey(i), coldKey(i), directPrefix+coldKey(i))
+		keys = append(keys, zipfKey(i), coldKey(i), directPrefix+coldKey(i), mixedKey(i), directPrefix+mixedKey(i))
 	}
 	value := strings.Repeat("v", b.ValueBytes)
 	return b.all(ctx, keys, func(c *clientv3.Client, key string) error {
@@ -167,27 +168,28 @@ func (b *bench) warm(ctx context.Context) error {
 	}
 	o := *b.Options
 	o.Seconds = learn.Seconds()
-	_, err := o.loads()[1].run(ctx, b.through, &o, -1)
+	loads := o.loads()
+	_, err := o.plan().Run(ctx, b.through, &loads[1], -1)
 	return err
 }
 
 // measure measures a load on one side, once.
-type measure func(ctx context.Context, l *load, round int) (Window, error)
+type measure func(ctx context.Context, l *etcdload.Load, round int) (etcdload.Window, error)
 
 // round measures every load on both sides, with both kinds of clients. The side that begins changes.
-func (b *bench) round(ctx context.Context, result *Result, loads []load, round int) error {
+func (b *bench) round(ctx context.Context, result *Result, loads []etcdload.Load, round int) error {
 	own := [2]measure{}
 	frames := [2]measure{}
 	for i, conns := range [][]*clientv3.Client{b.through, b.direct} {
-		own[i] = func(ctx context.Context, l *load, round int) (Window, error) {
-			return l.run(ctx, conns, b.Options, round)
+		own[i] = func(ctx context.Context, l *etcdload.Load, round int) (etcdload.Window, error) {
+			return b.plan().Run(ctx, conns, l, round)
 		}
-		frames[i] = func(ctx context.Context, l *load, round int) (Window, error) {
-			return l.runFrames(ctx, b.frames[i], b.Options, round)
+		frames[i] = func(ctx context.Context, l *etcdload.Load, round int) (etcdload.Window, error) {
+			return b.plan().RunFrames(ctx, b.frames[i], l, round)
 		}
 	}
 	for i := range loads {
-		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].name)
+		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].Name)
 		for _, kind := range []struct {
 			measures [2]measure
 			result   *Ratios
@@ -206,12 +208,12 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 }
 
 // pair measures a load through the gateway, the first measure, and straight to etcd.
-func (b *bench) pair(ctx context.Context, measures [2]measure, l *load, round int) (pair Pair, err error) {
+func (b *bench) pair(ctx context.Context, measures [2]measure, l *etcdload.Load, round int) (pair Pair, err error) {
 	for turn := range 2 {
 		if (turn+round)%2 == 0 {
 			pair.Gateway, err = b.measureGateway(ctx, measures[0], l, round)
 		} else {
-			pair.Etcd, err = b.measureCPU(ctx, measures[1], l.direct(), round)
+			pair.Etcd, err = b.measureCPU(ctx, measures[1], direct(l), round)
 		}
 		if err != nil {
 			return pair, err
@@ -221,7 +223,7 @@ func (b *bench) pair(ctx context.Context, measures [2]measure, l *load, round in
 }
 
 // measureGateway also counts the reads that the chain answered.
-func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round int) (Window, error) {
+func (b *bench) measureGateway(ctx context.Context, do measure, l *etcdload.Load, round int) (Window, error) {
 	before, err := b.gateway.hits(ctx)
 	if err != nil {
 		return Window{}, err
@@ -230,15 +232,16 @@ func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round i
 	switch {
 	case err != nil:
 		return w, err
-	case l.name == placedPut:
+	case l.Name == placedPut:
 		w.HitShare, err = b.placedShare(ctx)
 		return w, err
-	case !l.reads:
+	case l.Writes == 1:
 		return w, nil
 	}
 	after, err := b.gateway.hits(ctx)
-	w.HitShare = min(1, float64(after.All-before.All)/float64(w.begun))
-	w.NearbyShare = min(1, float64(after.Nearby-before.Nearby)/float64(w.begun))
+	reads := float64(w.Begun) * (1 - l.Writes)
+	w.HitShare = min(1, float64(after.All-before.All)/reads)
+	w.NearbyShare = min(1, float64(after.Nearby-before.Nearby)/reads)
 	return w, err
 }
 
@@ -270,27 +273,27 @@ func (b *bench) readAll(ctx context.Context, keys []string) (int, error) {
 }
 
 // measureCPU also measures CPU time.
-func (b *bench) measureCPU(ctx context.Context, do measure, l *load, round int) (Window, error) {
+func (b *bench) measureCPU(ctx context.Context, do measure, l *etcdload.Load, round int) (w Window, err error) {
 	before, err := b.used()
 	if err != nil {
-		return Window{}, err
+		return w, err
 	}
-	w, err := do(ctx, l, round)
+	w.Window, err = do(ctx, l, round)
 	if err != nil {
 		return w, err
 	}
 	now, err := b.used()
-	w.CPU = now.since(before, w.begun)
+	w.CPU = now.since(before, w.Begun)
 	return w, err
 }
 
 // profile profiles the gateway under a load.
-func (b *bench) profile(ctx context.Context, l *load) error {
+func (b *bench) profile(ctx context.Context, l *etcdload.Load) error {
 	b.say("profiling the gateway")
 	o := *b.Options
 	o.Seconds = max(3, o.Seconds)
 	done := make(chan error, 1)
-	go func() { done <- b.gateway.profile(ctx, b.Profile, o.length()) }()
-	_, err := l.run(ctx, b.through, &o, b.Rounds)
+	go func() { done <- b.gateway.profile(ctx, b.Profile, o.plan().Length()) }()
+	_, err := o.plan().Run(ctx, b.through, l, b.Rounds)
 	return errors.Join(err, <-done)
 }

@@ -49,7 +49,7 @@ func (b *bench) watchDelay(ctx context.Context) ([]float64, error) {
 		go func() { ended <- seen[i].collect(events, stop) }()
 	}
 	var last int64
-	for until := time.Now().Add(b.length()); last == 0 || time.Now().Before(until); time.Sleep(eventEvery) {
+	for until := time.Now().Add(b.plan().Length()); last == 0 || time.Now().Before(until); time.Sleep(eventEvery) {
 		r, err := b.through[0].Put(ctx, watchedKey, "v")
 		if err != nil {
 			return nil, fmt.Errorf("a write for watchers: %w", err)

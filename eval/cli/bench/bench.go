@@ -34,7 +34,7 @@ func newBenchCommand() *cobra.Command {
 		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchPodCommand(out),
 		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
-		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out),
+		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out), newBenchMemberCommand(out),
 		newBenchWritersCommand(out), newBenchLeasesCommand(out), newBenchKubernetesCommand(out))
 	return c
 }

@@ -24,7 +24,7 @@ func TestBenchGateway(t *testing.T) {
 	}
 	for _, name := range []string{
 		"hot_range_ratio", "hot_p50_ratio", "zipf_range_ratio", "put_ratio", "txn_ratio", "placed_put_p50_ratio", "hit_share",
-		"probe_ratio",
+		"probe_ratio", "mixed_1_ratio", "mixed_10_ratio", "mixed_50_ratio",
 	} {
 		var value float64
 		if err := json.Unmarshal(report[name], &value); err != nil || value <= 0 || value > 1000 {
@@ -51,7 +51,7 @@ func TestBenchGateway(t *testing.T) {
 		Gateway, Etcd window
 		Rounds        []json.RawMessage
 	}
-	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 6 {
+	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 9 {
 		t.Fatalf("loads are %s: %v", report["loads"], err)
 	}
 	var etcd, clients float64 // over all loads: a request may take less than the kernel's unit of CPU time
@@ -65,7 +65,8 @@ func TestBenchGateway(t *testing.T) {
 			}
 			etcd, clients = etcd+w.CPU.Etcd, clients+w.CPU.Clients
 		}
-		if hits := !strings.HasSuffix(l.Name, "not placed"); hits != (l.Gateway.HitShare > 0) || l.Etcd.HitShare != 0 {
+		mixed := strings.Contains(l.Name, "%") // how many of its reads are hits depends on the rates
+		if hits := !strings.HasSuffix(l.Name, "not placed"); !mixed && hits != (l.Gateway.HitShare > 0) || l.Etcd.HitShare != 0 {
 			t.Errorf("%s: the chain answered %v of the gateway's reads, and %v of etcd's", l.Name, l.Gateway.HitShare, l.Etcd.HitShare)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 
 // Options describe the cluster.
 type Options struct {
-	Binary  string // the etcd server
+	Binary  string   // the etcd server
+	Command []string // arguments before its flags, if it is a command of another program
 	Members int
 	Share   float64 // CPUs per member; 0: no limit
 	Sites   []Site  // one per member; none: addresses of the loopback device
@@ -118,6 +119,19 @@ func (c *Cluster) PIDs() []int {
 		pids[i] = m.command.Process.Pid
 	}
 	return pids
+}
+
+// Ended returns an error with the last lines of the log of each member that has ended by itself; nil: all run.
+func (c *Cluster) Ended() error {
+	var errs []error
+	for _, m := range c.members {
+		select {
+		case <-m.over:
+			errs = append(errs, m.ended())
+		default:
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Throttle returns, per member, the periods in which it ran and was throttled; nil without CPU

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,7 +42,7 @@ func (c *Cluster) startMember(i int) (*member, error) {
 		return nil, err
 	}
 	m := &member{name: memberName(i), ready: make(chan struct{}), over: make(chan struct{})}
-	m.command = exec.Command(c.options.Binary, c.arguments(i)...)
+	m.command = exec.Command(c.options.Binary, append(slices.Clone(c.options.Command), c.arguments(i)...)...)
 	m.command.Stderr = write
 	m.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.options.Share > 0 {
@@ -101,12 +102,17 @@ func (m *member) await(ctx context.Context) error {
 	case <-m.ready:
 		return nil
 	case <-m.over:
-		return fmt.Errorf("etcd member %s ended: %s", m.name, strings.Join(m.log, "\n"))
+		return m.ended()
 	case <-limit.C:
 		return fmt.Errorf("etcd member %s did not start within %v", m.name, readyWithin)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// ended is the error of a member that has ended; valid after over is closed.
+func (m *member) ended() error {
+	return fmt.Errorf("etcd member %s ended: %s", m.name, strings.Join(m.log, "\n"))
 }
 
 func (m *member) kill() error {

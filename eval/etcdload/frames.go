@@ -1,4 +1,4 @@
-package etcdgateway
+package etcdload
 
 import (
 	"bufio"
@@ -14,15 +14,16 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// frameConn is a connection on which requests are frames that this package makes itself, and one goroutine serves all
+// FrameConn is a connection on which requests are frames that this package makes itself, and one goroutine serves all
 // of its clients: the cheapest client, with which the servers' own cost shows.
-type frameConn struct {
+type FrameConn struct {
 	conn    net.Conn
 	reader  *bufio.Reader
 	framer  *http2.Framer
@@ -36,15 +37,22 @@ type frameConn struct {
 	taken   int    // bytes since the last WINDOW_UPDATE
 }
 
+// Close ends the connection.
+func (c *FrameConn) Close() error { return c.conn.Close() }
+
+// dialWithin bounds the wait for a connection.
+const dialWithin = 10 * time.Second
+
 // frameWindow is how many bytes of answers may be under way.
 const frameWindow = 1 << 28
 
-func dialFrames(address string) (*frameConn, error) {
+// DialFrames opens a connection to host:port.
+func DialFrames(address string) (*FrameConn, error) {
 	conn, err := net.DialTimeout("tcp", address, dialWithin)
 	if err != nil {
 		return nil, err
 	}
-	c := &frameConn{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), next: 1, calls: make(map[uint32]time.Time)}
+	c := &FrameConn{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), next: 1, calls: make(map[uint32]time.Time)}
 	c.framer, c.encoder = http2.NewFramer(&c.out, c.reader), hpack.NewEncoder(&c.block)
 	c.framer.SetReuseFrames()
 	c.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
@@ -60,7 +68,7 @@ func dialFrames(address string) (*frameConn, error) {
 	return c, err
 }
 
-func (c *frameConn) flush() error {
+func (c *FrameConn) flush() error {
 	_, err := c.conn.Write(c.out.Bytes())
 	c.out.Reset()
 	return err
@@ -68,32 +76,36 @@ func (c *frameConn) flush() error {
 
 // Fields of requests: of reads, and of writes.
 const (
-	fieldKey   = 1
-	fieldValue = 2
-	fieldLimit = 3
+	fieldKey      = 1
+	fieldRangeEnd = 2
+	fieldValue    = 2
+	fieldLimit    = 3
 )
 
 // message encodes a request.
-func (l *load) message(random *rand.Rand) (method string, message []byte, err error) {
-	message = make([]byte, 5, 128+len(l.value)) // whether it is compressed, and its length
-	key := l.key(random)
+func (l *Load) message(random *rand.Rand) (method string, message []byte, err error) {
+	message = make([]byte, 5, 128+len(l.Value)) // whether it is compressed, and its length
+	write, key := l.writes(random), l.Key(random)
 	switch {
-	case l.reads:
-		method, message = "/etcdserverpb.KV/Range", appendRange(message, key, l.limit)
-	case l.txn:
+	case !write:
+		method, message = "/etcdserverpb.KV/Range", l.appendRange(message, key)
+	case l.Txn:
 		method = "/etcdserverpb.KV/Txn"
-		message, err = appendTxn(message, key, l.value)
+		message, err = appendTxn(message, key, l.Value)
 	default:
-		method, message = "/etcdserverpb.KV/Put", appendPut(message, key, l.value)
+		method, message = "/etcdserverpb.KV/Put", appendPut(message, key, l.Value)
 	}
 	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
 	return method, message, err
 }
 
-func appendRange(b []byte, key string, limit int64) []byte {
+func (l *Load) appendRange(b []byte, key string) []byte {
 	b = appendString(b, fieldKey, key)
-	if limit != 0 {
-		b = protowire.AppendVarint(protowire.AppendTag(b, fieldLimit, protowire.VarintType), uint64(limit))
+	if l.Prefix {
+		b = appendString(b, fieldRangeEnd, clientv3.GetPrefixRangeEnd(key))
+	}
+	if l.Limit != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, fieldLimit, protowire.VarintType), uint64(l.Limit))
 	}
 	return b
 }
@@ -119,7 +131,7 @@ func appendString(b []byte, field protowire.Number, s string) []byte {
 }
 
 // begin begins a call.
-func (c *frameConn) begin(l *load, random *rand.Rand) error {
+func (c *FrameConn) begin(l *Load, random *rand.Rand) error {
 	method, message, err := l.message(random)
 	if err != nil {
 		return err
@@ -142,7 +154,7 @@ func (c *frameConn) begin(l *load, random *rand.Rand) error {
 }
 
 // take takes a frame. It returns the call that it ends, and whether that failed.
-func (c *frameConn) take(f http2.Frame) (ended uint32, failed error, err error) {
+func (c *FrameConn) take(f http2.Frame) (ended uint32, failed error, err error) {
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
 		c.status = ""
@@ -181,7 +193,7 @@ func (c *frameConn) take(f http2.Frame) (ended uint32, failed error, err error) 
 }
 
 // run has as many clients do one request after the other.
-func (c *frameConn) run(l *load, clients int, random *rand.Rand, from, until time.Time, seen *tally) error {
+func (c *FrameConn) run(l *Load, clients int, random *rand.Rand, from, until time.Time, seen *tally) error {
 	for range clients {
 		if err := c.begin(l, random); err != nil {
 			return err
@@ -221,9 +233,9 @@ func (c *frameConn) run(l *load, clients int, random *rand.Rand, from, until tim
 	return c.flush()
 }
 
-// runFrames is run with connections of frames.
-func (l *load) runFrames(ctx context.Context, conns []*frameConn, o *Options, round int) (Window, error) {
-	from, until := o.bounds(time.Now())
+// RunFrames is [Plan.Run] with connections of frames.
+func (p *Plan) RunFrames(ctx context.Context, conns []*FrameConn, l *Load, round int) (Window, error) {
+	from, until := p.bounds(time.Now())
 	seen, errs := make([]tally, len(conns)), make([]error, len(conns))
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {
@@ -233,15 +245,15 @@ func (l *load) runFrames(ctx context.Context, conns []*frameConn, o *Options, ro
 	defer stop()
 	var group sync.WaitGroup
 	for i, c := range conns {
-		random := rand.New(rand.NewPCG(o.Seed, uint64(round*len(conns)+i)))
-		clients := o.Clients / len(conns)
-		if i < o.Clients%len(conns) {
+		random := rand.New(rand.NewPCG(p.Seed, uint64(round*len(conns)+i)))
+		clients := p.Clients / len(conns)
+		if i < p.Clients%len(conns) {
 			clients++
 		}
 		group.Go(func() {
 			errs[i] = errors.Join(c.conn.SetDeadline(until.Add(requestWithin)), c.run(l, clients, random, from, until, &seen[i]))
 			if errors.Is(errs[i], io.EOF) {
-				errs[i] = fmt.Errorf("%s: the server closed a connection: %w", l.name, errs[i])
+				errs[i] = fmt.Errorf("%s: the server closed a connection: %w", l.Name, errs[i])
 			}
 		})
 	}
@@ -249,5 +261,5 @@ func (l *load) runFrames(ctx context.Context, conns []*frameConn, o *Options, ro
 	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
 		return Window{}, err
 	}
-	return o.window(l, seen)
+	return p.window(l, seen)
 }

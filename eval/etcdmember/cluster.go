@@ -1,0 +1,166 @@
+package etcdmember
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/netcraq/netcraq/eval/etcdload"
+	"github.com/netcraq/netcraq/eval/peer/etcd"
+)
+
+const (
+	dialWithin = 10 * time.Second
+	// onWithin bounds how long the members take until they read through the chain.
+	onWithin = 30 * time.Second
+	onLook   = 50 * time.Millisecond
+	// fillWith is how many keys one transaction of [cluster.fill] writes: etcd's limit.
+	fillWith = 128
+)
+
+// cluster is one side of the comparison, with clients of all members in turn.
+type cluster struct {
+	*etcd.Cluster
+	clients []*clientv3.Client
+	frames  []*etcdload.FrameConn
+}
+
+// start starts a cluster and connects the clients.
+func start(ctx context.Context, o *Options, settings etcd.Options) (_ *cluster, err error) {
+	running, err := etcd.Start(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{Cluster: running}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	endpoints := c.Endpoints()
+	for i := range o.Conns {
+		endpoint := endpoints[i%len(endpoints)]
+		client, err := clientv3.New(clientv3.Config{
+			Endpoints: []string{endpoint}, DialTimeout: dialWithin, Logger: zap.NewNop(), // errors are counted
+		})
+		if err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
+		}
+		c.clients = append(c.clients, client)
+		frames, err := etcdload.DialFrames(strings.TrimPrefix(endpoint, "http://"))
+		if err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
+		}
+		c.frames = append(c.frames, frames)
+	}
+	return c, c.fill(ctx, o)
+}
+
+func (c *cluster) stop() error {
+	for _, client := range c.clients {
+		_ = client.Close() // its error only reports that the connection is gone
+	}
+	for _, f := range c.frames {
+		_ = f.Close()
+	}
+	return c.Stop()
+}
+
+// fill writes all keys.
+func (c *cluster) fill(ctx context.Context, o *Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	value, errs := strings.Repeat("v", o.ValueBytes), make([]error, len(c.clients))
+	var group sync.WaitGroup
+	for w, client := range c.clients {
+		group.Go(func() {
+			for from := w * fillWith; from < o.Keys && errs[w] == nil; from += len(c.clients) * fillWith {
+				var puts []clientv3.Op
+				for i := from; i < min(from+fillWith, o.Keys); i++ {
+					puts = append(puts, clientv3.OpPut(keyOf(i), value))
+				}
+				if _, errs[w] = client.Txn(ctx).Then(puts...).Commit(); errs[w] != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// Metrics of a member that reads through a chain.
+const (
+	fastMetric  = "netcraq_member_fast_reads_total"
+	stateMetric = "netcraq_member_state"
+	stateOn     = "on"
+)
+
+// awaitOn waits until all members read through the chain.
+func (c *cluster) awaitOn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, onWithin)
+	defer cancel()
+	isOn := func(m *dto.Metric) float64 {
+		if len(m.Label) == 1 && m.Label[0].GetValue() == stateOn {
+			return m.GetGauge().GetValue()
+		}
+		return 0
+	}
+	for {
+		on, err := c.metric(ctx, stateMetric, isOn)
+		if err == nil && int(on) == len(c.Endpoints()) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("the members do not all read through the chain %v after their start", onWithin), err)
+		case <-time.After(onLook):
+		}
+	}
+}
+
+// fastReads counts the reads that members answered through the chain.
+func (c *cluster) fastReads(ctx context.Context) (float64, error) {
+	return c.metric(ctx, fastMetric, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() })
+}
+
+// metric adds up a metric of all members.
+func (c *cluster) metric(ctx context.Context, name string, value func(*dto.Metric) float64) (sum float64, err error) {
+	for _, endpoint := range c.Endpoints() {
+		families, err := scrape(ctx, endpoint+"/metrics")
+		if err != nil {
+			return 0, fmt.Errorf("metrics of an etcd member: %w", err)
+		}
+		if families[name] == nil {
+			return 0, fmt.Errorf("a member's metrics do not contain %s", name)
+		}
+		for _, m := range families[name].Metric {
+			sum += value(m)
+		}
+	}
+	return sum, nil
+}
+
+func scrape(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	return parser.TextToMetricFamilies(answer.Body)
+}

@@ -1,0 +1,62 @@
+package etcdmember
+
+import (
+	"fmt"
+
+	"github.com/netcraq/netcraq/eval/etcdgateway"
+	"github.com/netcraq/netcraq/eval/etcdload"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Options describe a comparison.
+type Options struct {
+	Etcd   string   // path of the etcd server
+	Member []string // how the command line of a member of the other cluster begins; etcd's flags follow
+	Chain  string   // description of the chain behind that cluster
+
+	Members, Conns, Clients int
+	Keys                    int // a multiple of ListKeys
+	ValueBytes              int
+	Seconds                 float64 // of each load in each round, for each cluster
+	Rounds                  int
+	Seed                    uint64
+
+	Progress func(step string)
+}
+
+// ListKeys is how many keys a list has.
+const ListKeys = 100
+
+// zipfExponent is the skew with which keys are drawn.
+const zipfExponent = 0.99
+
+// Defaults are the options of the project's published figures.
+func Defaults() Options {
+	return Options{Members: 3, Conns: 6, Clients: 64, Keys: 100_000, ValueBytes: 400, Seconds: 1, Rounds: 7, Seed: 1}
+}
+
+// Validate checks the options. Its errors are those of [etcdgateway.Refuse].
+func (o *Options) Validate() error {
+	err := etcdgateway.CheckBounds([]etcdgateway.Bound{
+		{Flag: "members", Value: o.Members, Least: 1, Most: 9},
+		{Flag: "conns", Value: o.Conns, Least: o.Members, Most: 256},
+		{Flag: "clients", Value: o.Clients, Least: o.Conns, Most: 10_000},
+		{Flag: "keys", Value: o.Keys, Least: ListKeys, Most: 10_000_000},
+		{Flag: "value-bytes", Value: o.ValueBytes, Least: 1, Most: wire.MaxValueBytes},
+		{Flag: "rounds", Value: o.Rounds, Least: 1, Most: 1000},
+	}, o.Seconds)
+	if err == nil && o.Keys%ListKeys != 0 {
+		err = etcdgateway.Refuse("--keys %d: want a multiple of %d, the keys of a list", o.Keys, ListKeys)
+	}
+	return err
+}
+
+func (o *Options) plan() *etcdload.Plan {
+	return &etcdload.Plan{Clients: o.Clients, Seconds: o.Seconds, Seed: o.Seed}
+}
+
+func (o *Options) say(format string, args ...any) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,133 @@
+package etcdmember
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/netcraq/netcraq/eval/cputime"
+	"github.com/netcraq/netcraq/eval/etcdload"
+	"github.com/netcraq/netcraq/eval/peer/etcd"
+)
+
+// bench is a running comparison.
+type bench struct {
+	*Options
+	member, etcd *cluster
+}
+
+// Run starts both clusters and measures.
+func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	b := &bench{Options: &o}
+	o.say("starting two clusters of %d members, and writing %d keys to each", o.Members, o.Keys)
+	if b.etcd, err = start(ctx, &o, etcd.Options{Binary: o.Etcd, Members: o.Members}); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.etcd.stop()) }()
+	settings := etcd.Options{Binary: o.Member[0], Command: o.Member[1:], Members: o.Members}
+	if b.member, err = start(ctx, &o, settings); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.member.stop()) }()
+	o.say("waiting until all members read through the chain")
+	if err := b.member.awaitOn(ctx); err != nil {
+		return nil, err
+	}
+	result := newResult(&o, b.etcd.Settings())
+	loads := o.loads()
+	for round := range o.Rounds {
+		if err := b.round(ctx, result, loads, round); err != nil {
+			return nil, err
+		}
+	}
+	result.summarise()
+	return result, nil
+}
+
+// send sends a load to a cluster.
+type send func(ctx context.Context, c *cluster, l *etcdload.Load, round int) (etcdload.Window, error)
+
+// round measures every load on both clusters, with both kinds of clients.
+func (b *bench) round(ctx context.Context, result *Result, loads []etcdload.Load, round int) error {
+	own := func(ctx context.Context, c *cluster, l *etcdload.Load, round int) (etcdload.Window, error) {
+		return b.plan().Run(ctx, c.clients, l, round)
+	}
+	frames := func(ctx context.Context, c *cluster, l *etcdload.Load, round int) (etcdload.Window, error) {
+		return b.plan().RunFrames(ctx, c.frames, l, round)
+	}
+	for i := range loads {
+		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].Name)
+		for _, kind := range []struct {
+			send   send
+			result *Ratios
+		}{{own, &result.Ratios}, {frames, &result.Frames}} {
+			pair, err := b.pair(ctx, kind.send, &loads[i], round)
+			if err != nil {
+				return err
+			}
+			kind.result.Loads[i].Rounds = append(kind.result.Loads[i].Rounds, pair)
+		}
+	}
+	return nil
+}
+
+// pair measures a load on both clusters. The one that begins changes.
+func (b *bench) pair(ctx context.Context, send send, l *etcdload.Load, round int) (pair Pair, err error) {
+	for turn := range 2 {
+		if (turn+round)%2 == 0 {
+			pair.Member, err = b.measureMember(ctx, send, l, round)
+		} else {
+			pair.Etcd, err = b.measure(ctx, b.etcd, send, l, round)
+		}
+		if err != nil {
+			return pair, err
+		}
+	}
+	return pair, nil
+}
+
+// measureMember also measures how many reads the members answered through the chain.
+func (b *bench) measureMember(ctx context.Context, send send, l *etcdload.Load, round int) (Window, error) {
+	before, err := b.member.fastReads(ctx)
+	if err != nil {
+		return Window{}, err
+	}
+	w, err := b.measure(ctx, b.member, send, l, round)
+	if err != nil || l.Writes == 1 {
+		return w, err
+	}
+	after, err := b.member.fastReads(ctx)
+	w.FastShare = min(1, (after-before)/(float64(w.Begun)*(1-l.Writes)))
+	return w, err
+}
+
+// measure measures a load and the CPU time that it takes.
+func (b *bench) measure(ctx context.Context, c *cluster, send send, l *etcdload.Load, round int) (w Window, err error) {
+	before, err := b.used(c)
+	if err != nil {
+		return w, err
+	}
+	if w.Window, err = send(ctx, c, l, round); err != nil {
+		return w, errors.Join(err, c.Ended())
+	}
+	now, err := b.used(c)
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(w.Begun) }
+	w.CPU = CPU{each(now.servers - before.servers), each(now.chain - before.chain), each(now.clients - before.clients)}
+	return w, err
+}
+
+// used is the CPU time that processes have taken.
+type used struct{ servers, chain, clients time.Duration }
+
+// used returns the CPU time of a cluster, of the chain and of the clients so far.
+func (b *bench) used(c *cluster) (u used, err error) {
+	var errs [3]error
+	u.servers, errs[0] = cputime.Of(c.PIDs()...)
+	u.clients, errs[1] = cputime.Own()
+	u.chain, errs[2] = cputime.Below(os.Getpid(), append(b.etcd.PIDs(), b.member.PIDs()...)...)
+	return u, errors.Join(errs[:]...)
+}
