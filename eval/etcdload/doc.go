@@ -1,2 +1,3 @@
-// Package etcdload sends requests to servers of etcd's API, each client the next one when it has its answer, and measures the answers.
+// Package etcdload sends requests to servers of etcd's API, and measures the answers. Each client sends its next request when
+// it has an answer.
 package etcdload

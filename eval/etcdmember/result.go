@@ -167,7 +167,8 @@ func (l *Load) row(client string) []string {
 		return texts
 	}
 	row := append([]string{l.Name, client}, n(0, l.Member.PerSecond, l.Etcd.PerSecond)...)
-	row = append(row, n(2, l.Ratio, l.LeastRatio, l.MostRatio, l.Member.P50ms, l.Etcd.P50ms, l.P50Ratio, l.Member.P99ms, l.Etcd.P99ms)...)
+	row = append(row, n(2, l.Ratio, l.LeastRatio, l.MostRatio)...)
+	row = append(row, n(2, l.Member.P50ms, l.Etcd.P50ms, l.P50Ratio, l.Member.P99ms, l.Etcd.P99ms)...)
 	row = append(row, n(0, l.Member.CPU.Servers+l.Member.CPU.Chain, l.Etcd.CPU.Servers+l.Etcd.CPU.Chain)...)
 	row = append(row, n(2, l.CPURatio)...)
 	return append(row, fast, fmt.Sprint(l.Member.Errors+l.Etcd.Errors))
