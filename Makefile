@@ -309,7 +309,7 @@ lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that change
 # Every package with tests that run without BPF, under the race detector, which needs cgo. QUICK=1, as in CI, leaves out those
 # that compute in one goroutine for minutes.
 RACE_BPF := dataplane/xdp|internal/cni|baseline/xdp|cli/lab|cli/bench|cli/papers|eval/bench|verify/lab|tools/guides|tools/kernels
-RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
+RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/membersim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
 RACE = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... \
 	| grep -vE '/($(RACE_BPF)$(if $(QUICK),|$(RACE_SLOW)))(/|$$)'
 .PHONY: race

@@ -47,6 +47,7 @@ type simFlags struct {
 	jobs           int
 	trace, json    bool
 	gateway        bool
+	member         bool
 }
 
 // SimResult is the output of `netcraq sim --json`.
@@ -96,6 +97,10 @@ etcd's history: a reply with revision R must show the newest write up to R, and 
 then takes a rule of docs/gateway.md: intent, fence, guard, stamp, joining, push, read-order, drain, generation,
 session-first, absent-revision or push-before-watch.
 
+With --member, etcd members that read through the chain run with a model of etcd's log and real nodes of a chain. Every
+linearizable answer must have a revision that is not below any that was shown before. --without then takes a rule of
+docs/member.md: push, reveal, own-object, lower, whole, session, recheck, exact, off-wait, members or joining.
+
 A failing seed of --protocol netcraq is run again with fewer faults and operations as long as it still fails. Its last
 steps are printed and written to a file, with the command that repeats the run.`,
 		Example: `  netcraq sim --seeds 1000
@@ -103,18 +108,11 @@ steps are printed and written to a file, with the command that repeats the run.`
   netcraq sim --first-seed 17 --seeds 1 --trace
   netcraq sim --without C1 --json
   netcraq sim --gateway --seeds 1000 --without fence
+  netcraq sim --member --seeds 1000 --without session
   netcraq sim --protocol netchain --seeds 100
   netcraq sim --protocol netcraq-published --first-seed 3 --seeds 1 --trace`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case flags.protocol != ours:
-				return simulatePapers(c, &flags)
-			case flags.gateway:
-				return runGatewaySim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
-			}
-			return runSim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
-		},
+		RunE: flags.run,
 	}
 	f := c.Flags()
 	f.Uint64Var(&flags.seeds, "seeds", 100, "number of seeds to run")
@@ -125,7 +123,7 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
 	f.StringVar(&flags.without, "without", "",
 		"disable a rule of the protocol: R4, W2, W5, W8, W12, W14, H4, G1 to G5, L5 or C1 to C9; "+
-			"with --gateway a rule of docs/gateway.md")
+			"with --gateway a rule of docs/gateway.md, with --member one of docs/member.md")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults to leave out, separated by commas")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
@@ -133,6 +131,7 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.IntVar(&flags.shards, "shards", 0, "number of shards (default: drawn from the seed)")
 	f.IntVar(&flags.jobs, "jobs", runtime.GOMAXPROCS(0), "number of runs in parallel")
 	f.BoolVar(&flags.gateway, "gateway", false, "simulate gateways in front of etcd")
+	f.BoolVar(&flags.member, "member", false, "simulate etcd members that read through the chain")
 	f.BoolVar(&flags.trace, "trace", false, "show the last steps of the first seed, whether it fails or not")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
@@ -150,6 +149,20 @@ func simulatePapers(c *cobra.Command, flags *simFlags) error {
 		return wrong
 	}
 	return cli.Pass(c, cli.BenchName)
+}
+
+// run runs the simulation that the flags choose.
+func (f *simFlags) run(c *cobra.Command, _ []string) error {
+	simulate := runSim
+	switch {
+	case f.protocol != ours:
+		return simulatePapers(c, f)
+	case f.member:
+		simulate = runMemberSim
+	case f.gateway:
+		simulate = runGatewaySim
+	}
+	return simulate(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), f)
 }
 
 // draw returns the function that draws a seed's configuration within the flags.

@@ -13,6 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/verify/gatewaysim"
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 // gatewaySimResult is the output of `netcraq sim --gateway --json`.
@@ -24,18 +25,25 @@ type gatewaySimResult struct {
 	Kinds  map[string]int `json:"kinds"` // seeds by kind of violation
 }
 
+// seedOnly checks the flags of a simulation whose seed determines all else.
+func (f *simFlags) seedOnly() error {
+	switch {
+	case f.gateway && f.member:
+		return errors.New("choose --gateway or --member")
+	case f.seeds < 1 || f.jobs < 1:
+		return errors.New("numbers of seeds and jobs are positive")
+	case f.plane != "chain" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
+		return errors.New("--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway and --member: " +
+			"the seed determines all else")
+	}
+	return nil
+}
+
 // drawGateway returns the function that draws a seed's configuration within the flags.
 func (f *simFlags) drawGateway() (func(seed uint64) gatewaysim.Config, error) {
 	without, err := core.ParseRule(f.without)
-	switch {
-	case err != nil:
+	if err = errors.Join(err, f.seedOnly()); err != nil {
 		return nil, err
-	case f.seeds < 1 || f.jobs < 1:
-		return nil, errors.New("numbers of seeds and jobs are positive")
-	case f.plane != "chain" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
-		return nil,
-			errors.New(
-				"--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway: the seed determines all else")
 	}
 	return func(seed uint64) gatewaysim.Config {
 		c := gatewaysim.Draw(seed)
@@ -51,7 +59,8 @@ func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags
 		return cli.UsageError(err)
 	}
 	if flags.trace {
-		return traceGateway(out, draw(flags.first))
+		r := gatewaysim.Trace(draw(flags.first))
+		return showTrace(out, flags.first, r.Trace, r.Broken)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(SimGCPercent))
 	began := time.Now()
@@ -68,7 +77,7 @@ func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags
 		err = fmt.Errorf("%d of %d seeds show a violation, the first %d: %s", total.Violations, total.Seeds,
 			total.First, total.Why)
 		var kept error
-		r.Counterexample, kept = keepGatewayExample(flags, draw(total.First))
+		r.Counterexample, kept = keepTrace(flags, "gateway", total.First, gatewaysim.Trace(draw(total.First)).Trace)
 		err = errors.Join(err, kept)
 	}
 	if flags.json {
@@ -108,29 +117,29 @@ func printGatewaySim(out io.Writer, r *gatewaySimResult) error {
 	return table.Flush()
 }
 
-// keepGatewayExample writes the end of a failing run to a file.
-func keepGatewayExample(flags *simFlags, c gatewaysim.Config) (*string, error) {
+// keepTrace writes the end of a failing run to a file.
+func keepTrace(flags *simFlags, what string, seed uint64, trace []string) (*string, error) {
 	var text bytes.Buffer
-	if err := gatewaysim.WriteTrace(&text, gatewaysim.Trace(c).Trace, gatewayTraceLines); err != nil {
+	if err := seeded.WriteTrace(&text, trace, keptLines); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(flags.examples, fmt.Sprintf("gateway-seed-%d.txt", c.Seed))
+	file := filepath.Join(flags.examples, fmt.Sprintf("%s-seed-%d.txt", what, seed))
 	if err := WriteExample(file, text.Bytes()); err != nil {
 		return nil, err
 	}
 	return &file, nil
 }
 
-// gatewayTraceLines is the number of trace lines kept.
-const gatewayTraceLines = 400
+// keptLines is the number of trace lines kept.
+const keptLines = 400
 
-func traceGateway(out io.Writer, c gatewaysim.Config) error {
-	r := gatewaysim.Trace(c)
-	if err := gatewaysim.WriteTrace(out, r.Trace, gatewayTraceLines); err != nil {
+// showTrace prints the end of a run, and returns an error if it shows a violation.
+func showTrace(out io.Writer, seed uint64, trace []string, broken string) error {
+	if err := seeded.WriteTrace(out, trace, keptLines); err != nil {
 		return err
 	}
-	if r.Broken != "" {
-		return fmt.Errorf("seed %d shows a violation: %s", c.Seed, r.Broken)
+	if broken != "" {
+		return fmt.Errorf("seed %d shows a violation: %s", seed, broken)
 	}
 	return nil
 }

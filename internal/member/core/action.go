@@ -3,12 +3,12 @@ package core
 // Action is something that the caller does for a [Machine].
 type Action interface{ action() }
 
-// Propose asks to write a record into the member's own attributes, through etcd's log. It is sent once and has no answer: the
-// machine sees in a later [Sample] whether it was applied, and proposes again if it was not.
+// Propose asks to write a record into the member's own attributes, through etcd's log. It is sent once and has no
+// answer: the machine sees in a later [Sample] whether it was applied, and proposes again if it was not.
 type Propose struct{ Record Record }
 
-// Renew asks for a sample that is not older than the moment of asking: the caller reads the clock, waits for a linearizable read
-// of etcd (LinearizableReadNotify), takes a sample and calls [Machine.Renewed].
+// Renew asks for a sample that is not older than the moment of asking: the caller reads the clock, waits for a
+// linearizable read of etcd (LinearizableReadNotify), takes a sample and calls [Machine.Renewed].
 type Renew struct{}
 
 // ReadObjects asks to read the objects of members, in one bundle if possible. [Machine.Objects] takes the answer.
@@ -17,28 +17,29 @@ type ReadObjects struct {
 	Members []uint64
 }
 
-// WriteObject asks to write the object of the caller's own member by compare-and-set, in one session of the chain's protocol.
-// [Machine.Written] takes the answer.
+// WriteObject asks to write the object of the caller's own member by compare-and-set, in one session of the chain's
+// protocol. [Machine.Written] takes the answer.
 type WriteObject struct {
 	Call    uint64
 	Version uint64 // that the key must have; 0: the key must be absent
 	Epoch   uint64 // that the shard must have
 	Object  Object
-	// AnyVersion and AnyEpoch are set only if a test has switched off a rule.
-	AnyVersion, AnyEpoch bool
+	// AnyVersion is set only if a test has switched off [OwnObject].
+	AnyVersion bool
 }
 
 // Look asks for a sample that is taken now: the caller takes one and calls [Machine.Applied].
 type Look struct{}
 
-// Ready answers reads: their point is Point. The caller waits until its store has applied Point.Index, and answers as of exactly
-// Point.Revision. If it cannot, for instance because the revision is compacted, it reads as after [Slow].
+// Ready answers reads: their point is Point. The caller waits until its store has applied Point.Index, and answers as
+// of exactly Point.Revision. If it cannot, for instance because the revision is compacted, it reads as after [Slow].
 type Ready struct {
 	Reads []uint64
 	Point Point
 }
 
-// Slow answers reads: the chain cannot tell. The caller asks Raft (ReadIndex), and calls [Machine.Reveal] before it shows the answer.
+// Slow answers reads: the chain cannot tell. The caller asks Raft (ReadIndex), and calls [Machine.Reveal] before it
+// shows the answer.
 type Slow struct {
 	Reads []uint64
 	Why   Reason

@@ -13,7 +13,7 @@ func (m *Machine) reading() bool {
 // granted reports whether the own clock lets a read have a revision.
 func (m *Machine) granted(now, revision int64) bool {
 	return slices.ContainsFunc(m.grants, func(g grant) bool {
-		return (now < g.asked+m.o.TTL/10*9 || !m.on(Session)) && (revision >= g.floor || !m.on(Floor))
+		return (now < g.asked+m.o.TTL/10*9 || !m.on(Session)) && revision >= g.floor
 	})
 }
 
@@ -50,7 +50,8 @@ func (m *Machine) allLeft() bool {
 	return left == len(m.set)
 }
 
-// leave ends the fast reads of this member in its generation. It takes part in no generation until it has another number.
+// leave ends the fast reads of this member in its generation. It takes part in no generation until it has another
+// number.
 func (m *Machine) leave() {
 	m.record.Left, m.record.Generation, m.record.Number = m.record.Generation, 0, 0
 	m.grants, m.valid = nil, false
@@ -104,7 +105,7 @@ func (m *Machine) target() uint64 {
 // enter joins the generation that the own object names.
 func (m *Machine) enter(generation uint64) {
 	m.record.Generation, m.left, m.exposed = generation, generation, true
-	m.known = m.object.value.Point
+	m.known = Point{}
 	m.set = m.set[:0]
 	for _, x := range m.sample.Members {
 		m.set = append(m.set, x.ID)
@@ -157,7 +158,6 @@ func (m *Machine) renew(now int64) {
 	if !m.reading() {
 		return
 	}
-	m.grants = slices.DeleteFunc(m.grants, func(g grant) bool { return now-g.asked >= m.o.TTL && m.on(Session) })
 	if pause := now - m.asked; !m.renewing && (pause >= m.o.TTL/3 || len(m.grants) == 0 && pause >= m.o.Every) {
 		m.renewing, m.asked = true, now
 		m.emit(Renew{})

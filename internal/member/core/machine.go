@@ -83,7 +83,8 @@ type reveal struct {
 	since int64
 }
 
-// New makes the machine of a life that has just begun. It wants to join from the first sample on, unless [Machine.Want] says no.
+// New makes the machine of a life that has just begun. It wants to join from the first sample on, unless
+// [Machine.Want] says no.
 func New(o Options) *Machine { return &Machine{o: o, want: true, exposed: true, drawn: o.Life} }
 
 func (m *Machine) on(r Rule) bool { return m.o.Without&r == 0 }
@@ -109,17 +110,23 @@ func (m *Machine) Applied(now int64, s Sample) {
 	m.proceed(now)
 }
 
-// Advance takes the point that the own member has applied: the revision was read before the index. It is called before each
-// [Machine.Reveal], and is cheaper than [Machine.Applied].
+// Advance takes the point that the own member has applied: the revision was read before the index. It is called
+// before each [Machine.Reveal], and is cheaper than [Machine.Applied].
 func (m *Machine) Advance(p Point) { m.applied = m.applied.join(p) }
 
-// Renewed answers [Renew]: s was taken after a linearizable read of etcd that began at asked. ok is false if that read failed.
+// Renewed answers [Renew]: s was taken after a linearizable read of etcd that began at asked. ok is false if that
+// read failed.
 func (m *Machine) Renewed(now, asked int64, s Sample, ok bool) {
 	m.renewing = false
 	if ok {
 		m.take(now, s)
 		if m.reading() {
-			m.grants = append(m.grants, grant{asked, s.Applied.Revision})
+			g := grant{asked: asked}
+			if m.on(Floor) {
+				g.floor = s.Applied.Revision
+			}
+			m.grants = append(m.grants, g)
+			m.readAll(true)
 		}
 	}
 	m.proceed(now)
@@ -127,6 +134,7 @@ func (m *Machine) Renewed(now, asked int64, s Sample, ok bool) {
 
 // Tick lets time pass.
 func (m *Machine) Tick(now int64) {
+	m.grants = slices.DeleteFunc(m.grants, func(g grant) bool { return now-g.asked >= m.o.TTL && m.on(Session) })
 	m.valid = m.granted(now, m.known.Revision)
 	if m.joined() && len(m.reveals) > 0 && now-m.reveals[0].since >= m.o.Patience {
 		m.failed(now)
@@ -143,12 +151,12 @@ func (m *Machine) Read(now int64, id uint64) {
 		m.emit(Slow{[]uint64{id}, NoSession})
 	default:
 		m.reads = append(m.reads, id)
-		m.readAll()
+		m.readAll(false)
 	}
 }
 
-// Reveal asks to show p, which the own store has. [Show] names id once. The index of p is 0 unless what is shown has no revision
-// of its own, as a change of authentication.
+// Reveal asks to show p, which the own store has. [Show] names id once. The index of p is 0 unless what is shown has
+// no revision of its own, as a change of authentication.
 func (m *Machine) Reveal(now int64, id uint64, p Point, kind Kind) {
 	if !m.on(Push) || kind == Local && !m.on(Reveal) {
 		m.emit(Show{[]uint64{id}})
@@ -159,9 +167,10 @@ func (m *Machine) Reveal(now int64, id uint64, p Point, kind Kind) {
 	m.proceed(now)
 }
 
-// Leave ends the fast reads of this member and asks to be told by [Left], with id, when no other member can read fast without what
-// this one shows. The member stays out until [Machine.Return] with the same id. A graceful stop, and the addition or
-// removal of a member, wait for [Left]. While etcd has a leader it comes within little more than the time to live.
+// Leave ends the fast reads of this member and asks to be told by [Left], with id, when no other member can read fast
+// without what this one shows. The member stays out until [Machine.Return] with the same id. A graceful stop, and the
+// addition or removal of a member, wait for [Left]. While etcd has a leader it comes within little more than the time
+// to live.
 func (m *Machine) Leave(now int64, id uint64) {
 	if !m.on(Members) {
 		m.emit(Left{[]uint64{id}})

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Point is a revision of etcd's store, with an index of Raft's log by which it is applied. The index also covers changes that
-// have no revision, such as those of authentication.
+// Point is a revision of etcd's store, with an index of Raft's log by which it is applied. The index also covers
+// changes that have no revision, such as those of authentication.
 type Point struct {
 	Revision int64
 	Index    uint64

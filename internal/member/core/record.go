@@ -92,8 +92,8 @@ const (
 
 func (p Phase) String() string { return [...]string{"off", "joining", "on"}[p] }
 
-// State is what the members' records say together. It is a pure function of etcd's applied log, so it is equal at all members
-// that have applied the same entries.
+// State is what the members' records say together. It is a pure function of etcd's applied log, so it is equal at all
+// members that have applied the same entries.
 type State struct {
 	Phase      Phase
 	Generation uint64 // that is being joined or on; 0 if Phase is [Off]

@@ -58,7 +58,8 @@ func FuzzDecodeObject(f *testing.F) {
 	})
 }
 
-// TestStateIsAFunctionOfTheRecords checks each phase, and that a generation is of exactly these members with these numbers.
+// TestStateIsAFunctionOfTheRecords checks each phase, and that a generation is of exactly these members with these
+// numbers.
 func TestStateIsAFunctionOfTheRecords(t *testing.T) {
 	numbered := func(numbers ...uint64) (members []Member) {
 		for i, n := range numbers {

@@ -35,14 +35,13 @@ func (m *Machine) changeObject(now int64) {
 	case !o.seen:
 		o.call, o.writes = m.call(), false
 		m.emit(ReadObjects{o.call, []uint64{m.o.Member}})
-	case m.joined() && m.on(Remake) && (!o.exists || o.value.Generation != m.record.Generation):
-		m.leave() // the chain lost the object
-		m.changeObject(now)
+	case m.joined() && o.exists && o.value.Generation != m.record.Generation:
+		m.leave() // somebody else writes it
 	default:
 		o.call, o.writes, o.next = m.call(), true, next
 		m.pushed = now
 		w := WriteObject{Call: o.call, Version: o.version, Epoch: o.epoch, Object: next}
-		w.AnyVersion, w.AnyEpoch = !m.on(OwnObject), !m.on(Remake)
+		w.AnyVersion = !m.on(OwnObject)
 		m.emit(w)
 	}
 }
@@ -50,15 +49,15 @@ func (m *Machine) changeObject(now int64) {
 // nextObject returns what the own object is to be, and whether a change is due.
 func (m *Machine) nextObject(now int64) (next Object, due bool) {
 	if m.joined() {
-		next = Object{m.record.Generation, m.applied}
-		behind := !m.known.covers(m.applied)
-		return next, behind && (len(m.reveals) > 0 || now-m.pushed >= m.o.Every || m.belowFloor())
+		behind := !m.known.covers(m.applied) && (len(m.reveals) > 0 || now-m.pushed >= m.o.Every || m.belowFloor())
+		lost := !m.object.seen || !m.object.exists // it is made again: this life has applied all that it pushed before
+		return Object{m.record.Generation, m.applied}, behind || lost
 	}
 	if now < m.resting && !m.waits() {
 		return next, false
 	}
 	if target := m.target(); target != 0 {
-		return Object{target, m.applied}, true
+		return Object{target, Point{}}, true
 	}
 	return next, m.sampled && (m.exposed || m.want && !m.object.seen)
 }
@@ -81,7 +80,7 @@ func (m *Machine) Written(now int64, call uint64, outcome Outcome, version uint6
 	if o.seen = outcome == Done; o.seen {
 		o.exists, o.version, o.value = true, version, o.next
 		switch {
-		case !m.joined() && o.value.Generation == m.left && m.left != 0: // it was sent before this member left
+		case !m.joined() && o.value.Generation == m.left && m.left != 0 && m.on(Lower): // it was sent before this member left
 		case !m.joined():
 			m.exposed = false // the object does not count any more where this member was
 			if target := m.target(); target != 0 && target == o.value.Generation {
@@ -126,9 +125,9 @@ func (m *Machine) answered(now int64, ok bool) {
 	m.proceed(now)
 }
 
-// readAll reads the register for the reads that wait.
-func (m *Machine) readAll() {
-	if m.bundle.call != 0 || len(m.reads) == 0 || !m.reading() {
+// readAll reads the register for the reads that wait, or in any case.
+func (m *Machine) readAll(anyway bool) {
+	if m.bundle.call != 0 || len(m.reads) == 0 && !anyway || !m.reading() {
 		return
 	}
 	m.bundle = bundle{m.call(), m.record.Generation, m.reads, m.valid}
@@ -177,12 +176,11 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 		switch {
 		case !ok:
 			m.failed(now)
-		case m.on(Remake) && !counts(found[slices.Index(m.set, m.o.Member)], b.generation): // the chain lost it
+		case !counts(found[slices.Index(m.set, m.o.Member)], b.generation): // the chain lost it
 			m.object.seen = false
-			m.leave()
 		}
 	}
-	m.readAll()
+	m.readAll(false)
 	m.proceed(now)
 }
 
@@ -198,11 +196,12 @@ func (m *Machine) register(generation uint64, found []Found, ok bool) (p Point, 
 		return p, NoChain, false
 	}
 	for _, f := range found {
-		if !counts(f, generation) {
+		switch o, _ := DecodeObject(f.Value); {
+		case counts(f, generation):
+			p = p.join(o.Point)
+		case m.on(Whole):
 			return p, NoObject, false
 		}
-		o, _ := DecodeObject(f.Value)
-		p = p.join(o.Point)
 	}
 	return p, 0, true
 }
@@ -230,8 +229,8 @@ func (m *Machine) show(now int64) {
 	}
 }
 
-// seenOut reports whether a sample taken since the call says that this member has been out for long: its record could have come
-// back since an earlier sample.
+// seenOut reports whether a sample taken since the call says that this member has been out for long: its record could
+// have come back since an earlier sample.
 func (m *Machine) seenOut(now int64, r *reveal) bool {
 	return m.waited(now) && m.sample.Asked >= r.since
 }

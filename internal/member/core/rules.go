@@ -14,7 +14,7 @@ const (
 	Reveal                     // what a member reads from its own store waits too, not only answers of writes
 	OwnObject                  // an object is written by compare-and-set on the version that its member read
 	Lower                      // each join has a new number, so nobody lowers an object of a generation
-	Remake                     // an object that the chain lost is not made again in its generation
+	Whole                      // the register is known only if the objects of all members count for the generation
 	Session                    // the right to read fast ends by the member's own clock
 	Recheck                    // each read compares the session with the clock, after the chain has answered
 	Exact                      // a fast read is answered at the register's revision
@@ -24,7 +24,7 @@ const (
 )
 
 var ruleNames = []string{
-	"push", "reveal", "own-object", "lower", "remake", "session", "recheck", "exact", "off-wait", "members", "joining",
+	"push", "reveal", "own-object", "lower", "whole", "session", "recheck", "exact", "off-wait", "members", "joining",
 }
 
 // RuleNames lists the rules that can be switched off.

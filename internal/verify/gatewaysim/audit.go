@@ -42,13 +42,13 @@ func (w *world) planPast() {
 			break
 		}
 	}
-	w.after(rng.Uint64N(20*ms), w.writePast)
+	w.After(rng.Uint64N(20*ms), w.writePast)
 }
 
 // wrote has a write past the gateways follow one of a gateway's that etcd executed.
 func (w *world) wrote(t *core.Txn) {
 	if w.plan != "" && w.past == "" && slices.Contains(t.Keys(), w.plan) {
-		w.after(w.rng.Uint64N(uint64(w.Latency)), w.writePast)
+		w.After(w.rng.Uint64N(uint64(w.Latency)), w.writePast)
 	}
 }
 
@@ -99,7 +99,7 @@ func (p *process) watch(a *audited) {
 		}
 		p.follow(a)
 	})
-	w.after(askAgain, func() { w.enter(p, func() { p.watch(a) }) })
+	w.After(askAgain, func() { w.enter(p, func() { p.watch(a) }) })
 }
 
 // follow takes the changes that have arrived.
@@ -112,14 +112,14 @@ func (p *process) follow(a *audited) {
 }
 
 func (p *process) changed(a *audited, rev int64) {
-	if a.Changed(int64(p.g.w.now), rev) {
+	if a.Changed(int64(p.g.w.Now), rev) {
 		p.compare(a)
 	}
 }
 
 // compare compares the newest change of a key with its object.
 func (p *process) compare(a *audited) {
-	rev := a.Begin(int64(p.g.w.now))
+	rev := a.Begin(int64(p.g.w.Now))
 	if rev == 0 {
 		return
 	}
@@ -194,7 +194,7 @@ func (p *process) survey() {
 			}
 		}
 	})
-	w.after(surveyEvery, func() { w.enter(p, p.survey) })
+	w.After(surveyEvery, func() { w.enter(p, p.survey) })
 }
 
 func (e *etcd) survey() *core.Survey {

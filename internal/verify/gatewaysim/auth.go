@@ -86,7 +86,7 @@ func (e *etcd) disable() {
 
 // nextAuth plans the next change of etcd's authentication.
 func (w *world) nextAuth(rng *rand.Rand) {
-	w.after(uint64(rng.ExpFloat64()*float64(5*w.Lease)), func() {
+	w.After(uint64(rng.ExpFloat64()*float64(5*w.Lease)), func() {
 		switch {
 		case w.calm:
 			return
@@ -102,7 +102,7 @@ func (w *world) nextAuth(rng *rand.Rand) {
 				lasts = uint64(w.Lease) + 2*lasts + 10*ms
 			}
 			w.sever(rng, lasts)
-			w.after(lasts, func() {
+			w.After(lasts, func() {
 				w.etcd.disable()
 				w.sever(rng, quiet+rng.Uint64N(2*uint64(w.Lease)))
 				w.nextAuth(rng)
@@ -115,7 +115,7 @@ func (w *world) nextAuth(rng *rand.Rand) {
 
 // sever keeps a gateway, sometimes, from noticing a change of etcd's authentication.
 func (w *world) sever(rng *rand.Rand, lasts uint64) {
-	g, until := w.gateways[rng.IntN(len(w.gateways))], w.now+lasts
+	g, until := w.gateways[rng.IntN(len(w.gateways))], w.Now+lasts
 	f := []Fault{Pause, CutEtcd, CutChain, CutEtcd, CutChain, Authentication}[rng.IntN(6)]
 	if w.Quiet&(1<<f) != 0 || w.calm {
 		return
@@ -153,16 +153,16 @@ func (e *etcd) authStatus() known {
 
 // question has something happen at etcd, and takes the answer. Both may get lost.
 func question[T any](w *world, p *process, at func() T, take func(T)) {
-	if w.now < p.g.cutEtcd {
+	if w.Now < p.g.cutEtcd {
 		return
 	}
 	answered := false
 	w.carry(func() {
-		if w.now < w.etcd.away || answered {
+		if w.Now < w.etcd.away || answered {
 			return
 		}
 		a := at()
-		if w.now < p.g.cutEtcd {
+		if w.Now < p.g.cutEtcd {
 			return
 		}
 		w.carry(func() {
@@ -182,12 +182,12 @@ func (p *process) identify() {
 	if p.began || p.ended {
 		return
 	}
-	asked := w.now
+	asked := w.Now
 	question(w, p, w.etcd.authStatus, func(k known) {
 		if p.began || p.ended {
 			return
 		}
-		switch verdict := p.auth.Begin(int64(w.now), k.refused, k.revision, k.noted); verdict {
+		switch verdict := p.auth.Begin(int64(w.Now), k.refused, k.revision, k.noted); verdict {
 		case core.Over:
 			p.end(asked)
 		case core.Go:
@@ -201,7 +201,7 @@ func (p *process) identify() {
 			})
 		}
 	})
-	w.after(askAgain, func() { w.enter(p, p.identify) })
+	w.After(askAgain, func() { w.enter(p, p.identify) })
 }
 
 func (p *process) start() {
@@ -221,15 +221,15 @@ func (p *process) prove(lease string, sent uint64) {
 		extend()
 		return
 	}
-	if w.now < p.g.cutChain { // etcd's revision is compared with the chain's
+	if w.Now < p.g.cutChain { // etcd's revision is compared with the chain's
 		return
 	}
-	asked := w.now
+	asked := w.Now
 	question(w, p, w.etcd.authStatus, func(k known) {
 		if p.ended {
 			return
 		}
-		switch p.auth.Prove(int64(w.now), k.refused, k.revision) {
+		switch p.auth.Prove(int64(w.Now), k.refused, k.revision) {
 		case core.Over:
 			p.end(asked)
 		case core.Go:
@@ -259,5 +259,5 @@ func (p *process) renew(lease string) {
 			p.core.SessionLost(lease)
 		}
 	})
-	w.after(askAgain, func() { w.enter(p, func() { p.renew(lease) }) })
+	w.After(askAgain, func() { w.enter(p, func() { p.renew(lease) }) })
 }

@@ -72,7 +72,7 @@ func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
 }
 
 func (c *client) think() {
-	c.w.after(uint64(c.w.rng.ExpFloat64()*float64(c.w.Think)), c.next)
+	c.w.After(uint64(c.w.rng.ExpFloat64()*float64(c.w.Think)), c.next)
 }
 
 // next does one operation, if a gateway is there.

@@ -13,7 +13,7 @@ func (p *process) end(asked uint64) {
 		return
 	}
 	w.note("%s caches nothing any more", p)
-	p.auth.End(int64(w.now), int64(asked), p.core.Free())
+	p.auth.End(int64(w.Now), int64(asked), p.core.Free())
 	p.ended = true
 	p.until = 0
 	for _, id := range sortedKeys(p.g.asked) {
@@ -32,9 +32,9 @@ func (p *process) end(asked uint64) {
 // passes reports whether calls and answers pass now. If not, it has the process do something again later.
 func (p *process) passes(again func()) bool {
 	w := p.g.w
-	yes, wait := p.auth.Passes(int64(w.now))
+	yes, wait := p.auth.Passes(int64(w.Now))
 	if !yes {
-		w.after(min(uint64(wait), askAgain), func() { w.enter(p, again) })
+		w.After(min(uint64(wait), askAgain), func() { w.enter(p, again) })
 	}
 	return yes
 }
@@ -42,17 +42,17 @@ func (p *process) passes(again func()) bool {
 // awaitOpen asks whether etcd answers everybody. Then the gateway begins anew.
 func (p *process) awaitOpen() {
 	w := p.g.w
-	asked := w.now
+	asked := w.Now
 	question(w, p, w.etcd.authStatus, func(k known) {
 		if k.refused {
-			p.auth.Refused(int64(w.now), int64(asked))
+			p.auth.Refused(int64(w.Now), int64(asked))
 			return
 		}
 		w.note("%s begins anew", p)
 		p.g.stop()
 		p.g.boot()
 	})
-	w.after(askOpen, func() { w.enter(p, p.awaitOpen) })
+	w.After(askOpen, func() { w.enter(p, p.awaitOpen) })
 }
 
 // pass has etcd execute a client's call as it is.
@@ -61,10 +61,10 @@ func (p *process) pass(id uint64) {
 	if x == nil || !p.passes(func() { p.pass(id) }) {
 		return
 	}
-	sent := w.now
+	sent := w.Now
 	p.flying[id] = true
 	do := func() *core.Result {
-		if w.now >= sent+unguardedWithin {
+		if w.Now >= sent+unguardedWithin {
 			return &core.Result{Unknown: true}
 		}
 		r := x.direct()
@@ -82,7 +82,7 @@ func (p *process) pass(id uint64) {
 	if w.rng.IntN(4) == 0 { // the call waits for a connection
 		slow = w.rng.Uint64N(unguardedWithin)
 	}
-	w.after(slow, func() { w.sendEtcd(p, do, take) })
+	w.After(slow, func() { w.sendEtcd(p, do, take) })
 }
 
 // show answers a call that passed.
@@ -110,7 +110,7 @@ func (p *process) returned(c *core.EtcdCall, r *core.Result) {
 	w, t := p.g.w, c.Request.Txn
 	switch {
 	case t == nil && r.Err != nil: // it is repeated
-		w.after(askAgain, func() { w.enter(p, func() { p.returned(c, &core.Result{Unknown: true}) }) })
+		w.After(askAgain, func() { w.enter(p, func() { p.returned(c, &core.Result{Unknown: true}) }) })
 		return
 	case t != nil && c.Request.Part != core.Outcome:
 		id := p.writes[t.ID]
@@ -140,7 +140,7 @@ func (p *process) cutOff(id uint64, r *core.Result) {
 // judge handles a write that etcd refused to its user: if etcd refuses requests without a token, the guard was refused.
 func (p *process) judge(refused *core.Reply) {
 	w, answered := p.g.w, false
-	asked := w.now
+	asked := w.Now
 	decide := func(k known) {
 		switch {
 		case answered || p.ended:
@@ -152,7 +152,7 @@ func (p *process) judge(refused *core.Reply) {
 		answered = true
 	}
 	question(w, p, w.etcd.authStatus, decide)
-	w.after(etcdTimeout, func() { w.enter(p, func() { decide(known{}) }) })
+	w.After(etcdTimeout, func() { w.enter(p, func() { decide(known{}) }) })
 }
 
 // showEvents delivers the events that arrived for a watch, as soon as they may be shown.

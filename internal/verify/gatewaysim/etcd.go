@@ -45,12 +45,12 @@ func newEtcd(w *world) *etcd {
 // next begins a revision, now.
 func (e *etcd) next() {
 	e.rev++
-	e.times = append(e.times, e.w.now)
+	e.times = append(e.times, e.w.Now)
 }
 
 // older is a revision that a member may have, which is behind.
 func (e *etcd) older() int64 {
-	then := e.w.now - e.w.rng.Uint64N(longestBehind)
+	then := e.w.Now - e.w.rng.Uint64N(longestBehind)
 	n, _ := slices.BinarySearch(e.times, then)
 	return int64(n) + 1
 }
@@ -275,9 +275,9 @@ func (e *etcd) extend(lease string) bool {
 	if e.dead[lease] {
 		return false
 	}
-	until := e.w.now + uint64(e.w.Lease)
+	until := e.w.Now + uint64(e.w.Lease)
 	e.leases[lease] = until
-	e.w.after(until-e.w.now, func() {
+	e.w.After(until-e.w.Now, func() {
 		if e.leases[lease] == until && !e.dead[lease] {
 			e.end(lease)
 		}

@@ -4,7 +4,7 @@ import "github.com/netcraq/netcraq/internal/gateway/core"
 
 // nextFault plans the next fault.
 func (w *world) nextFault() {
-	w.after(uint64(w.rng.ExpFloat64()*float64(w.Every)), func() {
+	w.After(uint64(w.rng.ExpFloat64()*float64(w.Every)), func() {
 		if w.calm {
 			return
 		}
@@ -17,10 +17,10 @@ func (w *world) nextFault() {
 
 func (w *world) strike(f Fault) {
 	g := w.gateways[w.rng.IntN(len(w.gateways))]
-	until := w.now + w.rng.Uint64N(2*uint64(w.Lease))
+	until := w.Now + w.rng.Uint64N(2*uint64(w.Lease))
 	if f != Crash {
 		w.result.Faults[f]++
-		w.note("fault: %v, gateway %d, for %d us", f, g.number, (until-w.now)/1000)
+		w.note("fault: %v, gateway %d, for %d us", f, g.number, (until-w.Now)/1000)
 	}
 	switch f {
 	case Crash:
@@ -33,7 +33,7 @@ func (w *world) strike(f Fault) {
 		g.cutChain = until
 	case Reconfigure:
 		w.result.Reconfigurations++
-		w.shards[w.rng.IntN(len(w.shards))].away = w.now + w.rng.Uint64N(60*ms)
+		w.shards[w.rng.IntN(len(w.shards))].away = w.Now + w.rng.Uint64N(60*ms)
 	case LoseShard:
 		if w.rng.IntN(3) > 0 { // or hardly anything would be cached for long
 			return
@@ -46,16 +46,16 @@ func (w *world) strike(f Fault) {
 			w.endWhenOver(p, p.core.Lease())
 		}
 	case LeaderLost:
-		w.etcd.away = w.now + w.rng.Uint64N(60*ms)
+		w.etcd.away = w.Now + w.rng.Uint64N(60*ms)
 	}
 }
 
 // endWhenOver ends a doomed lease as soon as its gateway no longer relies on it.
 func (w *world) endWhenOver(p *process, lease string) {
-	w.after(w.rng.Uint64N(2*ms), func() {
+	w.After(w.rng.Uint64N(2*ms), func() {
 		switch {
 		case w.etcd.dead[lease] || w.calm:
-		case p.lease == lease && w.now < p.until:
+		case p.lease == lease && w.Now < p.until:
 			w.endWhenOver(p, lease)
 		default:
 			w.etcd.end(lease)
@@ -66,7 +66,7 @@ func (w *world) endWhenOver(p *process, lease string) {
 // nextPlacing plans the next change of the directory, of one key or of several, sometimes by two
 // gateways at once.
 func (w *world) nextPlacing() {
-	w.after(uint64(w.rng.ExpFloat64()*float64(w.Placing)), func() {
+	w.After(uint64(w.rng.ExpFloat64()*float64(w.Placing)), func() {
 		if w.calm {
 			return
 		}

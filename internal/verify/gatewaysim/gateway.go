@@ -84,7 +84,7 @@ func (g *gateway) boot() {
 
 // tick runs the periodic work of the current process, if there is one.
 func (g *gateway) tick() {
-	g.w.after(tick, func() {
+	g.w.After(tick, func() {
 		if p := g.process; p != nil && !p.ended {
 			g.w.enter(p, func() {
 				if p.ended {
@@ -105,14 +105,14 @@ func (g *gateway) keepAlive(p *process) {
 	if p.lease != p.core.Lease() { // it is not known to last yet
 		pause /= 8
 	}
-	w.after(pause, func() {
+	w.After(pause, func() {
 		if p.dead {
 			return
 		}
-		lease, sent := p.core.Lease(), w.now
-		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" && lease != p.ending && !p.ended {
+		lease, sent := p.core.Lease(), w.Now
+		if w.Now >= g.cutEtcd && w.Now >= g.paused && lease != "" && lease != p.ending && !p.ended {
 			w.carry(func() {
-				if w.now < w.etcd.away {
+				if w.Now < w.etcd.away {
 					return
 				}
 				if w.etcd.doomed[lease] && !w.etcd.dead[lease] {
@@ -140,7 +140,7 @@ func (g *gateway) keepAlive(p *process) {
 func (p *process) attach() {
 	w := p.g.w
 	for _, since := range p.calls {
-		if w.now-since >= patience {
+		if w.Now-since >= patience {
 			w.result.Detached++
 			p.core.Detach()
 			break
@@ -150,7 +150,7 @@ func (p *process) attach() {
 }
 
 // alive reports whether the session's lease lasts for certain: since it was extended last, as the process knows.
-func (p *process) alive() bool { return p.g.w.now < p.until && p.core.Lease() == p.lease }
+func (p *process) alive() bool { return p.g.w.Now < p.until && p.core.Lease() == p.lease }
 
 func (g *gateway) crash() {
 	p := g.process
@@ -161,7 +161,7 @@ func (g *gateway) crash() {
 	w.result.Faults[Crash]++
 	w.note("%s crashes", p)
 	g.stop()
-	w.after(w.rng.Uint64N(200*ms), func() {
+	w.After(w.rng.Uint64N(200*ms), func() {
 		if g.process == nil {
 			g.boot()
 		}
@@ -184,7 +184,7 @@ func (w *world) enter(p *process, do func()) {
 	switch {
 	case p.dead || w.result.Broken != "":
 		return
-	case w.now < g.paused || len(p.inbox) > 0: // waiting work keeps its order
+	case w.Now < g.paused || len(p.inbox) > 0: // waiting work keeps its order
 		if p.inbox = append(p.inbox, do); len(p.inbox) == 1 {
 			p.wake()
 		}
@@ -196,8 +196,8 @@ func (w *world) enter(p *process, do func()) {
 // wake handles the inbox that filled during a pause.
 func (p *process) wake() {
 	w := p.g.w
-	w.after(max(p.g.paused, w.now)-w.now, func() {
-		if w.now < p.g.paused {
+	w.After(max(p.g.paused, w.Now)-w.Now, func() {
+		if w.Now < p.g.paused {
 			p.wake()
 			return
 		}
@@ -254,7 +254,7 @@ func (w *world) perform(p *process, e core.Effect) {
 		p.placed(&e)
 		w.note("%s placed %s: %v", p, e.Key, e.Err)
 		if w.calm && errors.Is(e.Err, core.ErrChain) { // one late answer is enough; the monitor tries again too
-			w.after(ms, func() { g.place(true, e.Key) })
+			w.After(ms, func() { g.place(true, e.Key) })
 		}
 	}
 }
@@ -288,15 +288,15 @@ func (w *world) changed() {
 
 // arrival is when a batch arrives on a process's stream, not before the batch in front of it.
 func (w *world) arrival(p *process) uint64 {
-	at := w.now + w.delay()
+	at := w.Now + w.delay()
 	if !w.calm {
 		at += uint64(w.rng.ExpFloat64() * float64(w.Lag))
 	}
-	if w.now < p.g.cutEtcd {
+	if w.Now < p.g.cutEtcd {
 		at = p.g.cutEtcd + w.delay()
 	}
 	p.stream = max(p.stream+1, at)
-	return p.stream - w.now
+	return p.stream - w.Now
 }
 
 func (w *world) sendEvents(p *process) {
@@ -305,7 +305,7 @@ func (w *world) sendEvents(p *process) {
 	}
 	p.next = len(w.etcd.events)
 	rev, last := w.etcd.rev, p.next
-	w.after(w.arrival(p), func() {
+	w.After(w.arrival(p), func() {
 		w.enter(p, func() {
 			if p.arrived, p.arrivedRev = last, rev; p.ended {
 				p.showEvents()
@@ -329,7 +329,7 @@ func (w *world) sendDirectory(p *process) {
 	}
 	p.dir, p.dirRev = len(w.etcd.dir), w.etcd.rev
 	rev, stream := w.etcd.rev, p.watches
-	w.after(w.arrival(p), func() {
+	w.After(w.arrival(p), func() {
 		w.enter(p, func() {
 			if p.watches == stream && !p.ended {
 				p.core.DirectoryChanged(rev, changes)

@@ -84,9 +84,9 @@ func (e *etcd) putClients(rev int64, id uint64, w *core.Write) {
 
 // extendClients makes a lease of a client, or extends it.
 func (e *etcd) extendClients(lease int) {
-	until := e.w.now + e.w.rng.Uint64N(longestLease)
+	until := e.w.Now + e.w.rng.Uint64N(longestLease)
 	e.clients.until[lease] = max(until, e.clients.until[lease])
-	e.w.after(until-e.w.now, func() {
+	e.w.After(until-e.w.Now, func() {
 		if e.clients.until[lease] == until {
 			e.endClients(lease, "ran out")
 		}

@@ -3,8 +3,8 @@ package gatewaysim
 import (
 	"context"
 	"strings"
-	"sync"
-	"time"
+
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 // Options say which runs are made.
@@ -25,41 +25,15 @@ type Total struct {
 	Why        string // of that seed
 }
 
-const reportEvery = 2 * time.Second
-
 // Many runs seeds that follow each other, until all are done or ctx ends.
 func Many(ctx context.Context, o Options) *Total {
-	var (
-		total = Total{Kinds: make(map[string]int)}
-		mu    sync.Mutex
-		group sync.WaitGroup
-		next  uint64
-		told  = time.Now()
-	)
-	take := func() (uint64, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == o.Seeds || ctx.Err() != nil {
-			return 0, false
+	total := Total{Kinds: make(map[string]int)}
+	report := func() {
+		if o.Report != nil {
+			o.Report(&total)
 		}
-		next++
-		return o.First + next - 1, true
 	}
-	for range max(1, o.Jobs) {
-		group.Go(func() {
-			for seed, ok := take(); ok; seed, ok = take() {
-				r := Run(o.Draw(seed))
-				mu.Lock()
-				total.add(seed, r)
-				if o.Report != nil && time.Since(told) > reportEvery {
-					told = time.Now()
-					o.Report(&total)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
+	seeded.Many(ctx, o.First, o.Seeds, o.Jobs, func(seed uint64) *Result { return Run(o.Draw(seed)) }, total.add, report)
 	return &total
 }
 

@@ -40,9 +40,9 @@ func (w *world) carry(deliver func()) {
 	if w.happens(Lost, w.Loss) {
 		return
 	}
-	w.after(w.delay(), deliver)
+	w.After(w.delay(), deliver)
 	if w.happens(Repeated, w.Duplicate) {
-		w.after(w.delay(), deliver)
+		w.After(w.delay(), deliver)
 	}
 }
 
@@ -79,27 +79,27 @@ func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Res
 			}
 		})
 	}
-	w.after(etcdTimeout, func() {
+	w.After(etcdTimeout, func() {
 		if !answered {
 			answer(&core.Result{Unknown: true})
 		}
 	})
-	if w.now < g.cutEtcd || w.happens(Lost, w.Loss) {
+	if w.Now < g.cutEtcd || w.happens(Lost, w.Loss) {
 		return
 	}
 	var execute func()
 	execute = func() {
-		if w.now < w.etcd.away {
-			w.after(w.etcd.away-w.now+w.delay(), execute)
+		if w.Now < w.etcd.away {
+			w.After(w.etcd.away-w.Now+w.delay(), execute)
 			return
 		}
 		r := do()
-		if w.now < g.cutEtcd || w.happens(Lost, w.Loss) {
+		if w.Now < g.cutEtcd || w.happens(Lost, w.Loss) {
 			return
 		}
-		w.after(w.delay(), func() { answer(r) })
+		w.After(w.delay(), func() { answer(r) })
 	}
-	w.after(w.delay(), execute)
+	w.After(w.delay(), execute)
 }
 
 // shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
@@ -130,7 +130,7 @@ func (w *world) newShard() *shard {
 // callChain sends an operation of the core.
 func (w *world) callChain(p *process, c core.ChainCall) {
 	if c.Op.Kind == core.Max || c.Op.Kind == core.SetBit {
-		p.calls[c.ID] = w.now
+		p.calls[c.ID] = w.Now
 	}
 	w.sendChain(p, session{p.name, c.ID}, &c.Op, func(a core.Answer) {
 		delete(p.calls, c.ID)
@@ -151,7 +151,7 @@ func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.
 	}
 	arrive := func() {
 		s := w.shardOf(op)
-		if w.now < s.away {
+		if w.Now < s.away {
 			return
 		}
 		a, repeated := s.done[call]
@@ -160,7 +160,7 @@ func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.
 			s.done[call] = a
 			w.note("chain executes %d of %s: %s", call.id, call.process, describeOp(op, &a))
 		}
-		if w.now >= g.cutChain {
+		if w.Now >= g.cutChain {
 			w.carry(func() { answer(a) })
 		}
 	}
@@ -170,16 +170,16 @@ func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.
 		if answered || p.dead || p.ended {
 			return
 		}
-		if w.now >= g.cutChain {
+		if w.Now >= g.cutChain {
 			w.carry(arrive)
 		}
 		if !read {
-			w.after(repeatAfter, send)
+			w.After(repeatAfter, send)
 		}
 	}
 	send()
 	if read {
-		w.after(readTimeout, func() {
+		w.After(readTimeout, func() {
 			if !answered {
 				answer(core.Answer{Status: core.Away})
 			}

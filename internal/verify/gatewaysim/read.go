@@ -36,7 +36,7 @@ func (p *process) read(id uint64, key string) {
 	r.waiting.requests[i] = append(r.waiting.requests[i], id)
 	if !r.running {
 		r.running = true
-		w.after(0, func() { w.enter(p, p.nextRound) })
+		w.After(0, func() { w.enter(p, p.nextRound) })
 	}
 }
 
@@ -53,12 +53,12 @@ func (p *process) nextRound() {
 	if p.reads.waiting, p.reads.running = nil, r != nil; r == nil || p.ended {
 		return
 	}
-	if w.rng.IntN(10) >= nearbyShare || w.now < p.g.cutChain {
+	if w.rng.IntN(10) >= nearbyShare || w.Now < p.g.cutChain {
 		p.goOn(r, true)
 		return
 	}
 	revision := w.near(&core.Op{Kind: core.ReadRevision})
-	w.after(w.rng.Uint64N(uint64(w.Latency)), func() {
+	w.After(w.rng.Uint64N(uint64(w.Latency)), func() {
 		w.enter(p, func() {
 			objects := make([]core.Answer, len(r.Keys()))
 			for i, key := range r.Keys() {
@@ -72,7 +72,7 @@ func (p *process) nextRound() {
 
 // near reads from the memory of a node on the gateway's machine, which may not answer.
 func (w *world) near(op *core.Op) core.Answer {
-	if s := w.shardOf(op); w.now >= s.away && w.rng.IntN(8) > 0 {
+	if s := w.shardOf(op); w.Now >= s.away && w.rng.IntN(8) > 0 {
 		return s.Do(op)
 	}
 	return core.Answer{Status: core.Away}

@@ -119,7 +119,7 @@ func (t *turn) await() {
 // later goes on after a pause.
 func (t *turn) later(next func()) {
 	w := t.c.w
-	w.after(w.rng.Uint64N(5*ms), next)
+	w.After(w.rng.Uint64N(5*ms), next)
 }
 
 func (t *turn) unlock() {

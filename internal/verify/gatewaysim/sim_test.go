@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 var (
@@ -23,7 +24,7 @@ func wrong(t *testing.T, c Config) string {
 		return ""
 	}
 	var text strings.Builder
-	if err := WriteTrace(&text, r.Trace, 150); err != nil {
+	if err := seeded.WriteTrace(&text, r.Trace, 150); err != nil {
 		t.Fatal(err)
 	}
 	return text.String()

@@ -90,5 +90,5 @@ func (p *process) look(id uint64, m core.Message, rev int64) {
 }
 
 func (p *process) lookLater(id uint64, m core.Message, rev int64) {
-	p.g.w.after(lookAgain, func() { p.g.w.enter(p, func() { p.look(id, m, rev) }) })
+	p.g.w.After(lookAgain, func() { p.g.w.enter(p, func() { p.look(id, m, rev) }) })
 }

@@ -2,12 +2,12 @@ package gatewaysim
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 const (
@@ -22,9 +22,8 @@ const (
 // world is everything that exists in a run.
 type world struct {
 	Config
+	*seeded.Clock
 	rng         *rand.Rand
-	now, order  uint64
-	queue       queue
 	etcd        *etcd
 	shards      []*shard
 	generations uint64
@@ -71,7 +70,7 @@ func Run(c Config) *Result { return run(c, false) }
 func Trace(c Config) *Result { return run(c, true) }
 
 func run(c Config, traced bool) *Result {
-	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), now: uint64(time.Second),
+	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), Clock: &seeded.Clock{Now: uint64(time.Second)},
 		traced: traced, identities: make(map[uint64]identity), result: new(Result)}
 	w.etcd = newEtcd(w)
 	for range c.Shards {
@@ -95,15 +94,16 @@ func run(c Config, traced bool) *Result {
 	if c.Auth {
 		w.nextAuth(rand.New(rand.NewPCG(c.Seed, 5)))
 	}
-	began := w.now
-	for w.busy > 0 && w.now < longestRun && w.result.Broken == "" {
-		w.step()
+	began := w.Now
+	for w.busy > 0 && w.Now < longestRun && w.result.Broken == "" {
+		w.Step()
 	}
 	if w.busy > 0 {
 		w.broken("stuck: clients are not done")
 	}
 	w.finish()
-	w.result.Simulated = time.Duration(w.now - began)
+	w.result.Steps = w.Steps
+	w.result.Simulated = time.Duration(w.Now - began)
 	return w.result
 }
 
@@ -168,36 +168,23 @@ func (w *world) lastRead(g *gateway, key string, tries int) {
 }
 
 func (w *world) runFor(d uint64) {
-	for end := w.now + d; w.queue.Len() > 0 && w.queue[0].at < end && w.result.Broken == ""; {
-		w.step()
-	}
+	w.Until(w.Now+d, func() bool { return w.result.Broken == "" })
 }
 
 func (w *world) note(format string, args ...any) {
 	if w.traced {
-		at := float64(w.now) / float64(ms)
-		w.result.Trace = append(w.result.Trace, fmt.Sprintf("%10.3f ms  ", at)+fmt.Sprintf(format, args...))
+		w.result.Trace = append(w.result.Trace, w.Note(format, args...))
 	}
 }
 
 func (w *world) broken(format string, args ...any) {
 	if w.result.Broken == "" {
-		w.result.Broken, w.result.At = fmt.Sprintf(format, args...), time.Duration(w.now)
+		w.result.Broken, w.result.At = fmt.Sprintf(format, args...), time.Duration(w.Now)
 		w.note("BROKEN: %s", w.result.Broken)
 	}
 }
 
 func keyName(i int) string { return keyPrefix + strconv.Itoa(i) }
-
-// WriteTrace prints the end of a trace.
-func WriteTrace(out io.Writer, trace []string, most int) error {
-	for _, line := range trace[max(0, len(trace)-most):] {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func describe(r *core.Result) string {
 	if r.Unknown {

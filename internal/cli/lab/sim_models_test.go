@@ -8,16 +8,17 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-func TestSimGateway(t *testing.T) {
+// TestSimOfModels runs the simulations whose seed determines all else.
+func TestSimOfModels(t *testing.T) {
 	examples := t.TempDir()
 	for _, c := range []struct {
-		name, without string
+		what, without string
 		violated      bool
-	}{{"all rules", "", false}, {"without intent", "intent", true}} {
-		t.Run(c.name, func(t *testing.T) {
-			out, _, err := clitest.Execute(t.Context(), newSimCommand(), "--gateway", "--seeds", "10", "--json",
+	}{{"--gateway", "", false}, {"--gateway", "intent", true}, {"--member", "", false}, {"--member", "push", true}} {
+		t.Run(c.what+" without "+c.without, func(t *testing.T) {
+			out, _, err := clitest.Execute(t.Context(), newSimCommand(), c.what, "--seeds", "10", "--json",
 				"--without", c.without, "--counterexamples", examples)
-			var r gatewaySimResult
+			var r SimResult
 			if err := json.Unmarshal([]byte(out), &r); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -34,5 +35,8 @@ func TestSimGateway(t *testing.T) {
 	}
 	if _, _, err := clitest.Execute(t.Context(), newSimCommand(), "--gateway", "--without", "W2"); err == nil {
 		t.Error("W2 is no rule of the gateway")
+	}
+	if _, _, err := clitest.Execute(t.Context(), newSimCommand(), "--member", "--without", "intent"); err == nil {
+		t.Error("intent is no rule of a member")
 	}
 }

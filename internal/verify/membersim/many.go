@@ -1,0 +1,69 @@
+package membersim
+
+import (
+	"context"
+	"strings"
+
+	"github.com/netcraq/netcraq/internal/verify/seeded"
+)
+
+// Options say which runs are made.
+type Options struct {
+	First, Seeds uint64
+	Jobs         int
+	Draw         func(seed uint64) Config
+	Report       func(*Total) // called now and then
+}
+
+// Total is the result of runs with many seeds.
+type Total struct {
+	Result
+	Seeds      uint64
+	Violations int
+	Kinds      map[string]int
+	First      uint64 // the lowest seed with a violation
+	Why        string // of that seed
+}
+
+// Many runs seeds that follow each other, until all are done or ctx ends.
+func Many(ctx context.Context, o Options) *Total {
+	total := Total{Kinds: make(map[string]int)}
+	seeded.Many(ctx, o.First, o.Seeds, o.Jobs, func(seed uint64) *Result { return Run(o.Draw(seed)) }, total.add,
+		func() { o.Report(&total) })
+	return &total
+}
+
+func (t *Total) add(seed uint64, r *Result) {
+	t.Seeds++
+	t.Ops += r.Ops
+	t.Fast += r.Fast
+	t.Unknown += r.Unknown
+	t.Steps += r.Steps
+	t.Generations += r.Generations
+	t.Reconfigurations += r.Reconfigurations
+	t.Simulated += r.Simulated
+	for why, n := range r.Slow {
+		t.Slow[why] += n
+	}
+	for f, n := range r.Faults {
+		t.Faults[f] += n
+	}
+	if r.Broken == "" {
+		return
+	}
+	kind, _, _ := strings.Cut(r.Broken, ":")
+	t.Kinds[kind]++
+	t.Violations++
+	if t.Violations == 1 || seed < t.First {
+		t.First, t.Why = seed, r.Broken
+	}
+}
+
+// FaultCounts says how often each kind of fault happened.
+func (t *Total) FaultCounts() map[string]int {
+	counts := make(map[string]int)
+	for f, n := range t.Faults {
+		counts[Fault(f).String()] = n
+	}
+	return counts
+}
