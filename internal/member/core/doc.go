@@ -27,6 +27,7 @@
 //   - [Machine.Applied] and [Machine.Tick] are called at least every [Options.Every].
 //   - Each call of the chain and each [Renew] gets one answer. A call that takes too long is answered as failed.
 //   - A write whose answer is [Unknown] may be executed later, once.
+//   - Members are added and removed, and plain etcd is started on the data directory, only after [Left].
 //
 // # Guarantee
 //
