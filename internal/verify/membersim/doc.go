@@ -13,6 +13,6 @@
 //
 //   - stale: a linearizable answer has no revision below one that was shown, to anybody, before its request began,
 //     and no state that is older than a change without a revision that was acknowledged before;
-//   - exact: it shows the newest write of its key up to its header, which the member's own store has;
+//   - exact: the member's own store has the revision of its header, which says what every key was then;
 //   - stuck: after all faults, every member reads through the chain and nothing waits.
 package membersim

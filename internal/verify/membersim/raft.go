@@ -33,8 +33,7 @@ type raft struct {
 	w         *world
 	log       []entry
 	revisions []int64 // after each entry; the first is that of the empty log
-	keys      [][]int64
-	away      uint64 // until when there is no leader
+	away      uint64  // until when there is no leader
 }
 
 func (r *raft) revision() int64 { return r.revisions[len(r.revisions)-1] }
@@ -50,7 +49,6 @@ func (r *raft) append(e entry) {
 	revision := r.revision()
 	if e.kind == write {
 		revision++
-		r.keys[e.key] = append(r.keys[e.key], revision)
 	}
 	r.log, r.revisions = append(r.log, e), append(r.revisions, revision)
 	r.w.note("entry %d, revision %d: %v", len(r.log), revision, e)
@@ -232,14 +230,4 @@ func (l *life) wait(index int, then func()) {
 // point is what is applied.
 func (l *life) point() core.Point {
 	return core.Point{Revision: l.m.w.raft.revisions[l.applied], Index: uint64(l.applied)}
-}
-
-// shows returns the newest write of a key up to a revision.
-func (r *raft) shows(key int, revision int64) (newest int64) {
-	for _, at := range r.keys[key] {
-		if at <= revision {
-			newest = at
-		}
-	}
-	return newest
 }

@@ -60,7 +60,7 @@ func run(c Config, traced bool) *Result {
 		Config: c, Clock: &seeded.Clock{Now: uint64(time.Second)}, rng: rand.New(rand.NewPCG(c.Seed, 2)), traced: traced,
 		result: new(Result),
 	}
-	w.raft = &raft{w: w, revisions: []int64{1}, keys: make([][]int64, c.Keys)}
+	w.raft = &raft{w: w, revisions: []int64{1}}
 	for i := range c.Shards {
 		w.shards = append(w.shards, w.newShard(i, 1))
 	}
