@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -64,7 +65,8 @@ func TestUpWithoutRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGHUP, unix.SIGINT} {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // else up ignores it if the test runs under nohup
+	for _, sent := range []os.Signal{unix.SIGKILL, unix.SIGHUP, unix.SIGINT} {
 		up := asNobody(t, dir, "up", "--nodes", "4", "--shards", "2")
 		output, err := up.StdoutPipe()
 		if err != nil {
@@ -83,11 +85,11 @@ func TestUpWithoutRoot(t *testing.T) {
 			t.Error(err, out)
 		}
 		testSecondUp(t, l, dir)
-		if err := up.Process.Signal(signal); err != nil {
+		if err := up.Process.Signal(sent); err != nil {
 			t.Fatal(err)
 		}
-		if err := up.Wait(); (err == nil) != (signal != unix.SIGKILL) {
-			t.Errorf("up ends by %v: %v", signal, err)
+		if err := up.Wait(); (err == nil) != (sent != unix.SIGKILL) {
+			t.Errorf("up ends by %v: %v", sent, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "netcraq")); !errors.Is(err, fs.ErrNotExist) {
