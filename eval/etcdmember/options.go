@@ -10,9 +10,11 @@ import (
 
 // Options describe a comparison.
 type Options struct {
-	Etcd   string   // path of the etcd server
-	Member []string // how the command line of a member of the other cluster begins; etcd's flags follow
-	Chain  string   // description of the chain behind that cluster
+	Etcd      string // path of the etcd server
+	Netcraq   string // path of netcraq, whose members are compared with it
+	ChainFile string // cluster file of these members' chain
+	Pins      string // directory with the pins of its nodes; empty: they are read through the network
+	Chain     string // description of the chain
 
 	Members, Conns, Clients int
 	Keys                    int // a multiple of ListKeys

@@ -28,8 +28,9 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.etcd.stop()) }()
-	settings := etcd.Options{Binary: o.Member[0], Command: o.Member[1:], Members: o.Members}
-	if b.member, err = start(ctx, &o, settings); err != nil {
+	if b.member, err = start(ctx, &o, etcd.Options{
+		Binary: o.Netcraq, Command: []string{"etcd", "--chain-cluster=" + o.ChainFile, "--chain-pins=" + o.Pins}, Members: o.Members,
+	}); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.member.stop()) }()

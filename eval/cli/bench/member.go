@@ -79,8 +79,7 @@ func runBenchMember(
 			return nil, err
 		}
 	}
-	self, err := cli.ProductPath()
-	if err != nil {
+	if o.Netcraq, err = cli.ProductPath(); err != nil {
 		return nil, err
 	}
 	chain, err := clilab.OpenChain(ctx, clilab.ChainOptions{
@@ -90,13 +89,10 @@ func runBenchMember(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	o.Chain = chain.About
-	if !nearby {
-		chain.Pins = ""
-	}
-	if chain.Pins != "" {
+	o.ChainFile, o.Chain = chain.File, chain.About
+	if nearby && chain.Pins != "" {
+		o.Pins = chain.Pins
 		o.Chain += ", read from memory by the members"
 	}
-	o.Member = []string{self, "etcd", "--chain-cluster=" + chain.File, "--chain-pins=" + chain.Pins}
 	return etcdmember.Run(ctx, o)
 }
