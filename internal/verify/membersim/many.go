@@ -2,7 +2,6 @@ package membersim
 
 import (
 	"context"
-	"strings"
 
 	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
@@ -18,23 +17,19 @@ type Options struct {
 // Total is the result of runs with many seeds.
 type Total struct {
 	Result
-	Seeds      uint64
-	Violations int
-	Kinds      map[string]int
-	First      uint64 // the lowest seed with a violation
-	Why        string // of that seed
+	seeded.Tally
 }
 
 // Many runs seeds that follow each other, until all are done or ctx ends.
 func Many(ctx context.Context, o Options) *Total {
-	total := Total{Kinds: make(map[string]int)}
+	total := Total{Tally: seeded.Tally{Kinds: make(map[string]int)}}
 	seeded.Many(ctx, o.First, o.Seeds, o.Jobs, func(seed uint64) *Result { return Run(o.Draw(seed)) }, total.add,
 		func() { o.Report(&total) })
 	return &total
 }
 
 func (t *Total) add(seed uint64, r *Result) {
-	t.Seeds++
+	t.Count(seed, r.Broken)
 	t.Ops += r.Ops
 	t.Fast += r.Fast
 	t.Unknown += r.Unknown
@@ -47,15 +42,6 @@ func (t *Total) add(seed uint64, r *Result) {
 	}
 	for f, n := range r.Faults {
 		t.Faults[f] += n
-	}
-	if r.Broken == "" {
-		return
-	}
-	kind, _, _ := strings.Cut(r.Broken, ":")
-	t.Kinds[kind]++
-	t.Violations++
-	if t.Violations == 1 || seed < t.First {
-		t.First, t.Why = seed, r.Broken
 	}
 }
 

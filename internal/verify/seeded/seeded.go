@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -73,6 +74,29 @@ func WriteTrace(out io.Writer, trace []string, most int) error {
 		}
 	}
 	return nil
+}
+
+// Tally counts runs and the violations that they found.
+type Tally struct {
+	Seeds      uint64
+	Violations int
+	Kinds      map[string]int // violations by the word before the colon
+	First      uint64         // the lowest seed with a violation
+	Why        string         // of that seed
+}
+
+// Count counts a run. broken is the first check that failed; empty: none did.
+func (t *Tally) Count(seed uint64, broken string) {
+	t.Seeds++
+	if broken == "" {
+		return
+	}
+	kind, _, _ := strings.Cut(broken, ":")
+	t.Kinds[kind]++
+	t.Violations++
+	if t.Violations == 1 || seed < t.First {
+		t.First, t.Why = seed, broken
+	}
 }
 
 const reportEvery = 2 * time.Second
