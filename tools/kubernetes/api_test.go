@@ -71,7 +71,7 @@ func TestManifestsOnGateway(t *testing.T) {
 
 // startGateway returns the address of a gateway in front of an etcd. Both end with the test.
 func startGateway(t *testing.T) string {
-	up := exec.Command(netcraq, "up", "--plane", "soft", "--etcd", "--etcd-listen", "127.0.0.1:0")
+	up := exec.Command(netcraq, "up", "--plane", "soft", "--gateway", "--etcd-listen", "127.0.0.1:0")
 	up.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
 	up.Stderr = os.Stderr
 	output, err := up.StdoutPipe()
@@ -93,7 +93,7 @@ func startGateway(t *testing.T) string {
 			return found[1]
 		}
 	}
-	t.Fatal("netcraq up --etcd printed no endpoint")
+	t.Fatal("netcraq up --gateway printed no endpoint")
 	return ""
 }
 

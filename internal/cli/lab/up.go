@@ -28,7 +28,7 @@ type upFlags struct {
 	plane, name   string
 	nodes, shards int
 	verbose       bool
-	etcd          bool
+	etcd, gateway bool
 	etcdListen    string
 }
 
@@ -45,8 +45,9 @@ As root the nodes are XDP programs in a lab, which is a network of hosts made of
 they are P4 programs on software switches in the lab. Otherwise they are sockets on loopback addresses. In all cases
 commands such as netcraq put and netcraq get find the chain.
 
---etcd also starts an etcd with one member and a gateway in front of it, for use with etcdctl. The chain answers reads of
-keys that are read often. All data is removed when the command ends.`,
+--etcd also starts an etcd with one member, as netcraq etcd does, for use with etcdctl. It answers all linearizable reads
+through the chain. --gateway starts an ordinary etcd with a gateway in front of it: the chain answers reads of keys that
+are read often. All data is removed when the command ends.`,
 		Example: `  netcraq up
   netcraq up --plane soft --nodes 4
   netcraq up --etcd`,
@@ -64,9 +65,11 @@ keys that are read often. All data is removed when the command ends.`,
 	f.StringVar(&flags.name, "name", defaultLab, "xdp: name of the lab")
 	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
-	f.BoolVar(&flags.etcd, "etcd", false, "also start an etcd behind a gateway")
-	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of the gateway of --etcd; port 0: any free one")
-	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log")
+	f.BoolVar(&flags.etcd, "etcd", false, "also start an etcd that reads through the chain")
+	f.BoolVar(&flags.gateway, "gateway", false, "also start an etcd behind a gateway")
+	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of --etcd or --gateway; port 0: any free one")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log; --etcd: show etcd's")
+	c.MarkFlagsMutuallyExclusive("etcd", "gateway")
 	return c
 }
 
@@ -152,17 +155,21 @@ func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, flags up
 	fmt.Fprintf(stdout, "\nA chain of %d on %s is up, in a lab of network namespaces: %s.\n", l.Options().Nodes, what, why)
 	printStatus(stdout, status)
 	printExamples(stdout, l)
-	cluster, err := topology.Read(l.ClusterFile())
-	if err != nil {
-		return err
-	}
-	ctx, end, err := withEtcd(ctx, stdout, stderr, cluster, flags)
+	ctx, end, err := withEtcd(ctx, stdout, stderr, Chain{File: l.ClusterFile(), Pins: pinsOf(l, flags)}, flags)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(stdout, endsBy)
 	err = keep(ctx, stderr, l)
 	return errors.Join(err, end())
+}
+
+// pinsOf returns where processes on this machine find the memory of a lab's nodes; empty: nowhere.
+func pinsOf(l *lab.Lab, flags upFlags) string {
+	if flags.plane == cli.PlaneP4 {
+		return ""
+	}
+	return l.PinsDir()
 }
 
 // keep waits until Ctrl-C or until the lab is taken down, and reports agents that end.
@@ -206,7 +213,7 @@ func upOnLoopback(
 	}
 	fmt.Fprintf(stdout, "\nA chain of %d on sockets is up, on loopback: %s.\n\n", len(cluster.Nodes), why)
 	printLoopback(stdout, cluster, path, published)
-	serving, end, err := withEtcd(running, stdout, stderr, cluster, flags)
+	serving, end, err := withEtcd(running, stdout, stderr, Chain{File: path}, flags)
 	if err == nil {
 		fmt.Fprint(stdout, endsBy)
 		<-serving.Done()

@@ -10,17 +10,18 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/local"
+	memberlocal "github.com/netcraq/netcraq/internal/member/local"
 )
 
 // etcdListen is the address at which etcdctl looks for etcd.
 const etcdListen = "127.0.0.1:2379"
 
-// checkEtcdListen returns an error if the gateway of --etcd cannot listen, before anything is built.
+// checkEtcdListen returns an error if what --etcd or --gateway starts cannot listen, before anything is built.
 func checkEtcdListen(flags *upFlags) error {
 	if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
 		return cli.UsageError(fmt.Errorf("%s: %w", local.ListenFlag, err))
 	}
-	if !flags.etcd {
+	if !flags.etcd && !flags.gateway {
 		return nil
 	}
 	l, err := net.Listen("tcp", flags.etcdListen)
@@ -30,15 +31,26 @@ func checkEtcdListen(flags *upFlags) error {
 	return l.Close()
 }
 
-// withEtcd starts an etcd and its gateway beside a chain, if the flags say so. They serve until the context that it returns ends; end
-// waits until they are gone.
-func withEtcd(ctx context.Context, stdout, stderr io.Writer, c *topology.Cluster, flags upFlags) (
+// etcdServer serves etcd's API beside a chain.
+type etcdServer interface {
+	// Serve serves until ctx ends, and clears away everything.
+	Serve(ctx context.Context) error
+}
+
+// withEtcd starts an etcd beside a chain, if the flags say so. It serves until the context that withEtcd returns ends;
+// end waits until it is gone.
+func withEtcd(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags upFlags) (
 	serving context.Context, end func() error, err error,
 ) {
-	if !flags.etcd {
+	var e etcdServer
+	switch {
+	case flags.etcd:
+		e, err = upMember(ctx, stdout, stderr, chain, flags)
+	case flags.gateway:
+		e, err = upGateway(ctx, stdout, stderr, chain, flags)
+	default:
 		return ctx, func() error { return nil }, nil
 	}
-	e, err := local.Start(ctx, flags.etcdListen, c, cli.NewLog(stderr, flags.verbose, false))
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -48,14 +60,52 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, c *topology.Cluster
 		defer stop() // the chain goes with it
 		served <- e.Serve(ctx)
 	}()
+	return ctx, func() error {
+		stop()
+		return <-served
+	}, nil
+}
+
+// upMember starts an etcd that reads through the chain.
+func upMember(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags upFlags) (etcdServer, error) {
+	product, err := cli.ProductPath()
+	if err != nil {
+		return nil, err
+	}
+	o := memberlocal.Options{Program: product, Listen: flags.etcdListen, Chain: chain.File, Pins: chain.Pins}
+	if flags.verbose {
+		o.Log = stderr
+	}
+	m, err := memberlocal.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	table := cli.NewTable(stdout)
+	defer table.Flush()
+	fmt.Fprintf(table, "\nAn etcd is up on %s. It answers linearizable reads through the chain. Try:\n", m.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %s put greeting hello\twrite, as in every etcd\n", m.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %s get greeting\tread, without asking Raft\n", m.Addr())
+	fmt.Fprintf(table, "  curl -s %s/metrics | grep ^netcraq_member\tcount what the chain answered\n", m.Addr())
+	fmt.Fprintf(table, "  %s etcd off --data-dir %s\tread as etcd does, until etcd on\n", cli.CalledAs(), m.DataDir())
+	return m, nil
+}
+
+// upGateway starts an etcd behind a gateway that caches in the chain.
+func upGateway(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags upFlags) (etcdServer, error) {
+	cluster, err := topology.Read(chain.File)
+	if err != nil {
+		return nil, err
+	}
+	e, err := local.Start(ctx, flags.etcdListen, cluster, cli.NewLog(stderr, flags.verbose, false))
+	if err != nil {
+		return nil, err
+	}
 	table := cli.NewTable(stdout)
 	defer table.Flush()
 	fmt.Fprintf(table, "\nAn etcd is up, behind a gateway on %v that caches in the chain. Try:\n", e.Addr())
 	fmt.Fprintf(table, "  etcdctl --endpoints %v put greeting hello\twrite, to etcd\n", e.Addr())
 	fmt.Fprintf(table, "  etcdctl --endpoints %v get greeting\tread: a few times, and the chain answers\n", e.Addr())
-	fmt.Fprintf(table, "  %s top --keys --gateways %v\tkeys that are used most, and what the chain answers\n", cli.CalledAs(), e.Addr())
-	return ctx, func() error {
-		stop()
-		return <-served
-	}, nil
+	fmt.Fprintf(table, "  %s top --keys --gateways %v\tkeys that are used most, and what the chain answers\n",
+		cli.CalledAs(), e.Addr())
+	return e, nil
 }

@@ -180,14 +180,13 @@ func TestDemoBesideUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	demo, err := os.ReadFile("../../../scripts/demo.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
 	script, program := filepath.Join(dir, "scripts", "demo.sh"), filepath.Join(dir, "bin", cli.ProductName)
-	for path, text := range map[string]string{script: string(demo), program: "#!/bin/sh\nexec /proc/self/fd/3 \"$@\"\n"} {
-		if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+	for path, from := range map[string]string{script: "../../../scripts/demo.sh", program: os.Args[0]} {
+		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
+		}
+		if out, err := exec.Command("cp", from, path).CombinedOutput(); err != nil {
+			t.Fatal(err, string(out))
 		}
 	}
 	up := asNobody(t, dir, "up")

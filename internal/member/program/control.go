@@ -86,11 +86,15 @@ func (c *control) set(off bool) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		// Nobody reads fast any more. The log says so a moment later, unless etcd has no leader.
+		// The state follows a moment later, unless etcd has no leader, or other members stay out.
+		state := core.On
+		if off {
+			state = core.Off
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), engine.DefaultTTL)
 		defer cancel()
-		for pauses := retry.Between(time.Millisecond, 50*time.Millisecond); off; {
-			if c.engine.Status().State.Phase == core.Off || !pauses.Wait(ctx) {
+		for pauses := retry.Between(time.Millisecond, 50*time.Millisecond); c.engine.Status().State.Phase != state; {
+			if !pauses.Wait(ctx) {
 				break
 			}
 		}

@@ -104,6 +104,7 @@ func (p *program) started(e *embed.Etcd) {
 	if p.chain == nil {
 		return
 	}
+	go p.chain.run(p.ctx) // a member that begins without its chain rests before it tries again
 	go func() {
 		select {
 		case <-e.Server.ReadyNotify():
@@ -118,7 +119,6 @@ func (p *program) started(e *embed.Etcd) {
 		if err := prometheus.Register(collector{p.front, running}); err != nil {
 			p.log.Warn("no metrics of reads through the chain", "reason", err)
 		}
-		go p.chain.run(p.ctx)
 		control := &control{engine: running, log: p.log}
 		if err := control.serve(p.ctx, e.Config().Dir); err != nil {
 			p.log.Warn("netcraq etcd off, on and status do not reach this server", "reason", err)
