@@ -69,7 +69,6 @@ are read often. All data is removed when the command ends.`,
 	f.BoolVar(&flags.gateway, "gateway", false, "also start an etcd behind a gateway")
 	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of --etcd or --gateway; port 0: any free one")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log; --etcd: show etcd's")
-	c.MarkFlagsMutuallyExclusive("etcd", "gateway")
 	return c
 }
 

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,9 @@ const etcdListen = "127.0.0.1:2379"
 func checkEtcdListen(flags *upFlags) error {
 	if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
 		return cli.UsageError(fmt.Errorf("%s: %w", local.ListenFlag, err))
+	}
+	if flags.etcd && flags.gateway {
+		return cli.UsageError(errors.New("--etcd and --gateway: give one of them"))
 	}
 	if !flags.etcd && !flags.gateway {
 		return nil
