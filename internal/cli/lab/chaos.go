@@ -30,9 +30,16 @@ type chaosFlags struct {
 	clients       int
 	kinds         []string
 	seed          uint64
+	operations    int
 	gateway       bool
-	memory, json  bool
+	memory        bool
+	member        bool
+	without       string // a rule of members
+	json          bool
 }
+
+// servers reports whether the trial is one of servers of etcd's API.
+func (flags *chaosFlags) servers() bool { return flags.gateway || flags.memory || flags.member }
 
 func newLabChaosCommand(name *string) *cobra.Command {
 	flags := chaosFlags{ManagedFlags: ManagedDefaults()}
@@ -52,19 +59,22 @@ every acknowledged write is read from every node that must have it. The lab is r
 With --gateway every host of a controller also runs a member of etcd and a gateway, which are killed, paused and cut off too. Clients
 use all gateways at once: reads of keys and ranges, puts, deletions, transactions, leases, watches. Everything that they see is
 compared with etcd's history, revisions included. With --memory the gateways serve a keyspace in the memory of the chains, without
-an etcd, and the history is that of the keyspace.`,
+an etcd, and the history is that of the keyspace.
+
+With --member every host of a controller also runs a member of an etcd that reads through the chain (netcraq etcd). Members are
+killed, paused for longer than their session lasts, cut off from each other or from the chain, removed and added again, as learners
+too, replaced by plain etcd and back, and switched off and on. Clients use all members, and etcd's history is compared as above.`,
 		Example: `  netcraq lab chaos --minutes 30
   netcraq lab chaos --minutes 0.5 --seed 7 --json
   netcraq lab chaos --gateway --minutes 10
-  netcraq lab chaos --memory --minutes 5`,
+  netcraq lab chaos --memory --minutes 5
+  netcraq lab chaos --member --minutes 10
+  netcraq lab chaos --member --minutes 1 --without push     # it has to fail`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			lab := privateLab(c, chaosLab, *name, &flags.seed)
-			if (flags.gateway || flags.memory) && c.Flags().Changed("stopped") {
-				return cli.UsageError(errors.New("--stopped is not for --gateway and --memory, whose faults include long pauses"))
-			}
-			if flags.gateway && flags.memory {
-				return cli.UsageError(errors.New("--gateway and --memory exclude each other"))
+			if flags.servers() && c.Flags().Changed("stopped") {
+				return cli.UsageError(errors.New("--stopped is not for --gateway, --memory and --member, whose faults include long pauses"))
 			}
 			return runChaos(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
 		},
@@ -78,9 +88,15 @@ an etcd, and the history is that of the keyspace.`,
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
 	f.StringSliceVar(&flags.kinds, "faults", nil,
 		"kinds of faults to inject, of "+strings.Join(chaos.GatewayKinds(), ", ")+
-			" (default: all; those of gateways with --gateway and --memory only, those of etcd with --gateway only)")
+			" (default: all; those of gateways with --gateway and --memory only, those of etcd with --gateway only); with --member "+
+			"of "+strings.Join(chaos.MemberKinds(), ", "))
 	f.BoolVar(&flags.gateway, "gateway", false, "try gateways for etcd's clients, with an etcd of their own")
 	f.BoolVar(&flags.memory, "memory", false, "try gateways of a keyspace in memory")
+	f.BoolVar(&flags.member, "member", false, "try members of etcd that read through the chain")
+	f.StringVar(&flags.without, "without", "", "with --member: a rule that members do not keep, as with sim --member, to see that it is noticed")
+	f.IntVar(&flags.operations, "operations", 0,
+		"with --gateway, --memory and --member: end after so many operations (default: when the minutes are over)")
+	c.MarkFlagsMutuallyExclusive("gateway", "memory", "member")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
@@ -94,13 +110,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	if flags.stopped < 0 || flags.stopped >= 1 {
 		return cli.UsageError(fmt.Errorf("--stopped %v: want a share from 0 to below 1", flags.stopped))
 	}
-	kinds := chaos.Kinds()
-	switch {
-	case flags.gateway:
-		kinds = chaos.GatewayKinds()
-	case flags.memory:
-		kinds = chaos.MemoryKinds()
-	}
+	kinds := flags.possible()
 	for _, kind := range flags.kinds {
 		if !slices.Contains(kinds, kind) {
 			return cli.UsageError(fmt.Errorf("--faults %s: want some of %s", kind, strings.Join(kinds, ", ")))
@@ -109,8 +119,16 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
 		return cli.UsageError(err)
 	}
+	if flags.operations < 0 || flags.operations > 0 && !flags.servers() {
+		return cli.UsageError(errors.New("--operations wants a number of at least 0, and --gateway, --memory or --member"))
+	}
 	flags.observed = true
-	if flags.gateway || flags.memory {
+	switch {
+	case flags.member:
+		return runMemberChaos(ctx, out, stderr, name, flags)
+	case flags.without != "":
+		return cli.UsageError(errors.New("--without is for --member only"))
+	case flags.servers():
 		return runGatewayChaos(ctx, out, stderr, name, flags)
 	}
 	o, err := flags.Options(name)
@@ -133,6 +151,19 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return err
 	}
 	return printChaos(out, stderr, flags, result)
+}
+
+// possible returns the kinds of faults.
+func (flags *chaosFlags) possible() []string {
+	switch {
+	case flags.gateway:
+		return chaos.GatewayKinds()
+	case flags.memory:
+		return chaos.MemoryKinds()
+	case flags.member:
+		return chaos.MemberKinds()
+	}
+	return chaos.Kinds()
 }
 
 // TrialLogs returns the directory for the logs of a failed trial.

@@ -59,9 +59,7 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 	show := NewShow(stderr)
 	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
 	trial := chaos.GatewayOptions{
-		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
-		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients,
-		Kinds: flags.kinds, Loss: flags.loss, Progress: show.gateways,
+		ServedOptions: flags.served(name, o, show),
 		Member: func(l *lab.Lab, h lab.Host) []string {
 			return []string{
 				self, "lab", etcdCommand, "--member", h.Name, "--data-dir", l.DataDir("etcd-" + h.Name),
@@ -76,8 +74,8 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 				"--pins", gatewayPins(l, h), "--pin", chaos.GatewayPin,
 			}
 		},
-		Address: gatewayAddress, HistoryAddress: memberAddress,
 	}
+	trial.Address, trial.HistoryAddress = gatewayAddress, memberAddress
 	if flags.memory {
 		trial.Member, trial.HistoryAddress = nil, gatewayAddress
 		trial.Gateway = func(l *lab.Lab, h lab.Host) []string {
@@ -117,6 +115,15 @@ func onControllers(l *lab.Lab, of func(lab.Host) string) (all []string) {
 	return all
 }
 
+// served returns what trials of gateways and of members have in common.
+func (flags *chaosFlags) served(name string, o lab.Options, show *Show) chaos.ServedOptions {
+	return chaos.ServedOptions{
+		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
+		For:   time.Duration(flags.minutes * float64(time.Minute)), Operations: flags.operations, Seed: flags.seed,
+		Clients: flags.clients, Kinds: flags.kinds, Loss: flags.loss, Progress: show.served,
+	}
+}
+
 func printGatewayChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.GatewayResult) error {
 	if flags.json {
 		fmt.Fprint(stderr, r.Explain())
@@ -126,6 +133,11 @@ func printGatewayChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.Gatewa
 	} else {
 		printGatewayChaosTable(out, r)
 	}
+	return verdict(&r.ServedResult)
+}
+
+// verdict returns the error of a trial that failed.
+func verdict(r *chaos.ServedResult) error {
 	switch {
 	case r.Violations > 0:
 		return fmt.Errorf("%d violations: the answers to clients contradict the history", r.Violations)
@@ -139,23 +151,32 @@ func printGatewayChaosTable(out io.Writer, r *chaos.GatewayResult) {
 	fmt.Fprint(out, r.Explain())
 	table := cli.NewTable(out)
 	defer table.Flush()
+	printServed(table, &r.ServedResult)
+	fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n", cli.Grouped(r.Hits), cli.Grouped(r.NearbyHits))
+	printStruck(table, &r.ServedResult)
+}
+
+// printServed prints the rows that trials of gateways and of members have in common, and printStruck those of the faults.
+func printServed(table io.Writer, r *chaos.ServedResult) {
 	fmt.Fprintf(table, "operations\t%s\tviolations\t%d\n", cli.Grouped(uint64(r.Ops)), r.Violations)
 	fmt.Fprintf(table, "of unknown outcome\t%s\ttimes made whole\t%d\n", cli.Grouped(uint64(r.Unknown)), r.Repairs)
-	fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n", cli.Grouped(r.Hits), cli.Grouped(r.NearbyHits))
 	fmt.Fprintf(table, "watch events\t%s\n", cli.Grouped(uint64(r.Events)))
+}
+
+func printStruck(table io.Writer, r *chaos.ServedResult) {
 	for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
 		fmt.Fprintf(table, "%s\t%d\n", strings.ReplaceAll(kind, "_", " "), r.Faults[kind])
 	}
 }
 
-// gateways shows the progress of a trial of gateways.
-func (s *Show) gateways(p chaos.GatewayProgress) {
+// served shows the progress of a trial of gateways or of members.
+func (s *Show) served(p chaos.ServedProgress) {
 	faults := "no fault"
 	if len(p.Faults) > 0 {
 		faults = strings.Join(p.Faults, "; ")
 	}
 	s.setLine(fmt.Sprintf("%s  %s ops  %d unknown  %s from the chain  [%s]", p.Elapsed.Round(time.Second),
-		cli.Grouped(uint64(p.Ops)), p.Unknown, cli.Grouped(p.Hits), faults))
+		cli.Grouped(uint64(p.Ops)), p.Unknown, cli.Grouped(p.FromChain), faults))
 }
 
 // etcdCommand is the hidden command that runs a member of etcd for lab chaos.

@@ -77,6 +77,40 @@ func TestMemoryChaos(t *testing.T) {
 	t.Logf("%+v", r)
 }
 
+// TestMemberChaos is the short form of `netcraq lab chaos --member`: members of etcd that read through the chain fail, and nodes and
+// controllers do.
+func TestMemberChaos(t *testing.T) {
+	r, code, err := memberTrial(t, "--operations", "4000", "--minutes", "10")
+	if code != 0 {
+		t.Fatal(err)
+	}
+	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 || len(r.Faults) == 0 || r.FastReads == 0 || r.Pushes == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestMemberChaosNotices: members that show revisions before the chain has them are noticed.
+func TestMemberChaosNotices(t *testing.T) {
+	r, code, _ := memberTrial(t, "--operations", "1500", "--minutes", "10", "--without", "push", "--faults", "member_pause")
+	if code != cli.ExitError || r.Violations == 0 || r.FastReads == 0 {
+		t.Errorf("exit status %d, %+v", code, r)
+	}
+}
+
+func memberTrial(t *testing.T, args ...string) (r chaos.MemberResult, code int, err error) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	out, code, err := clitest.Netcraq(append([]string{"lab", "chaos", "--member", "--name", clitest.LabName(t, "e"), "--seed", "1", "--json",
+		"--beat", "20ms", "--suspect", "200ms", "--lease", "300ms"}, args...)...)
+	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil {
+		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
+	}
+	t.Logf("%+v", r)
+	return r, code, err
+}
+
 // trial runs `netcraq lab chaos` for a short time.
 func trial(t *testing.T, args ...string) chaos.ChaosResult {
 	t.Helper()

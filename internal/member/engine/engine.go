@@ -26,6 +26,8 @@ type Options struct {
 	Off bool
 	TTL time.Duration // of a session; 0: DefaultTTL
 	Log *slog.Logger
+	// Without is a rule that tests switch off.
+	Without core.Rule
 }
 
 // DefaultTTL is how long writes wait, once, for a member that is silent or for a chain that is away.
@@ -76,7 +78,7 @@ func Start(o Options) *Engine {
 		reads: make(map[uint64]chan read), waiting: make(map[uint64]chan struct{}),
 		machine: core.New(core.Options{
 			Member: uint64(o.Server.MemberID()), Life: newLife(), TTL: int64(o.TTL), Every: int64(every),
-			Patience: int64(patience), Rest: int64(o.TTL),
+			Patience: int64(patience), Rest: int64(o.TTL), Without: o.Without,
 		}),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())

@@ -70,11 +70,16 @@ type cluster struct {
 	chains  []*cut // the chain as each member reaches it
 	fronts  []*member.Front
 	engines []*Engine
+	without core.Rule
 }
 
-func start(t *testing.T) *cluster {
+// start starts a cluster, without a rule if one is given.
+func start(t *testing.T, without ...core.Rule) *cluster {
 	t.Helper()
 	c := &cluster{t: t, fronts: make([]*member.Front, 3), engines: make([]*Engine, 3)}
+	for _, rule := range without {
+		c.without |= rule
+	}
 	c.chain = &cut{Chain: softchain.Connect(t, softchain.Start(t, 3, 1, 64))}
 	c.Cluster = etcdtest.Start(t, 3, func(i int, m *etcdtest.Member) {
 		m.Config = func(e *embed.Config) {
@@ -97,7 +102,7 @@ func start(t *testing.T) *cluster {
 
 // engine starts the engine of a member that runs.
 func (c *cluster) engine(i int) {
-	c.engines[i] = Start(Options{Server: c.Members[i].Server, Chain: c.chains[i], Log: slog.New(slog.DiscardHandler)})
+	c.engines[i] = Start(Options{Server: c.Members[i].Server, Chain: c.chains[i], Without: c.without, Log: slog.New(slog.DiscardHandler)})
 	c.fronts[i].Start(c.Members[i].Server, c.engines[i])
 }
 

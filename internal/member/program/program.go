@@ -16,6 +16,7 @@ import (
 
 	"github.com/netcraq/netcraq/client/connect"
 	"github.com/netcraq/netcraq/internal/member"
+	"github.com/netcraq/netcraq/internal/member/core"
 	"github.com/netcraq/netcraq/internal/member/engine"
 	"github.com/netcraq/netcraq/internal/member/launch"
 	"github.com/netcraq/netcraq/internal/node/pods"
@@ -30,6 +31,7 @@ const (
 // program is one server.
 type program struct {
 	controllers, file, identity, pins, reads string
+	without                                  core.Rule
 
 	front  *member.Front
 	log    *slog.Logger
@@ -50,8 +52,11 @@ const help = `etcd with linearizable reads through a chain. Without a flag of th
 Chain:`
 
 // Main runs a server, with the arguments of etcd and those of the chain. It ends the process.
-func Main(args []string) {
-	p := &program{front: member.NewFront(), engine: make(chan *engine.Engine, 1)}
+func Main(args []string) { MainWithout(0, args) }
+
+// MainWithout is [Main] without a rule, for tests that have to notice it.
+func MainWithout(rule core.Rule, args []string) {
+	p := &program{front: member.NewFront(), engine: make(chan *engine.Engine, 1), without: rule}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	launch.Main(args, launch.Addition{Help: help, Flags: p.flags(), Configure: p.configure, Started: p.started, Stop: p.leave})
 }
@@ -113,6 +118,7 @@ func (p *program) started(e *embed.Etcd) {
 		}
 		running := engine.Start(engine.Options{
 			Server: e.Server, Chain: &p.chain.late, Nearby: p.chain.nearby(), Off: p.reads == off, Log: p.log,
+			Without: p.without,
 		})
 		p.engine <- running
 		p.front.Start(e.Server, running)

@@ -15,6 +15,7 @@ import (
 // Times of the schedule.
 const (
 	betweenFaults = 1500 * time.Millisecond // mean time between faults
+	betweenJoins  = 3 * time.Second         // the same for members of etcd: they join anew after most faults, which takes some seconds
 	look          = 100 * time.Millisecond  // interval of checks for ended faults and processes
 	restartAfter  = 500 * time.Millisecond  // minimum time between restarts of a process that ends unexpectedly
 )
@@ -35,7 +36,9 @@ type driver struct {
 	durable     *durable
 	// Members of etcd and gateways, each beside the controller of the same index.
 	members, gateways []*lab.Service
-	restarts          int // of these, after they ended by themselves
+	etcd              *memberControl // of members that read through the chain
+	restarts          int            // of these, after they ended by themselves
+	every             time.Duration  // mean time between faults
 
 	mu      sync.Mutex // guards the fields below, which the progress display reads
 	active  []*fault
@@ -47,7 +50,7 @@ type driver struct {
 }
 
 func newDriver(c *cluster, seed uint64, available []recipe, kinds []string) *driver {
-	d := &driver{lab: c.lab, setup: c.setup, rng: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int),
+	d := &driver{lab: c.lab, setup: c.setup, rng: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int), every: betweenFaults,
 		restarted: make(map[string]time.Time), costly: make(map[string]time.Time),
 		emptied: make(map[string]uint64), stops: newStops(c.lab)}
 	d.recipes = slices.DeleteFunc(slices.Clone(available), func(r recipe) bool {
@@ -105,7 +108,7 @@ func ifGoingOn(ctx context.Context, err error) error {
 }
 
 func (d *driver) interval() time.Duration {
-	return time.Duration(d.rng.ExpFloat64() * float64(betweenFaults))
+	return time.Duration(d.rng.ExpFloat64() * float64(d.every))
 }
 
 // strike injects the next fault if the guard permits it.

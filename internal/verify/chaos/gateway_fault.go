@@ -21,13 +21,6 @@ var memberRecipes = []recipe{
 	{"etcd_pause", 5, 50 * time.Millisecond, 4 * time.Second, (*driver).etcdPause},
 }
 
-func (o *GatewayOptions) recipes() []recipe {
-	if o.Member == nil {
-		return gatewayRecipes
-	}
-	return slices.Concat(gatewayRecipes, memberRecipes)
-}
-
 // GatewayKinds lists the kinds of faults of a trial of gateways in front of an etcd.
 func GatewayKinds() []string { return append(MemoryKinds(), names(memberRecipes)...) }
 

@@ -124,7 +124,7 @@ func (r *Record) Check(h *History) (violations []string) {
 	for i, events := range r.Watches {
 		for j, e := range events {
 			if j >= len(h.events) || h.events[j] != e {
-				violations = append(violations, fmt.Sprintf("watch: event %d of gateway %d is %+v, and etcd's is %+v", j, i, e,
+				violations = append(violations, fmt.Sprintf("watch: event %d of server %d is %+v, and etcd's is %+v", j, i, e,
 					h.events[min(j, len(h.events)-1)]))
 				break
 			}
@@ -137,7 +137,7 @@ func (r *Record) Check(h *History) (violations []string) {
 func (h *History) judge(o *Op) string {
 	is := h.at(o.Key, o.Rev)
 	switch {
-	case o.Rev < o.Floor || o.Rev > h.rev:
+	case o.Rev < o.Floor && o.Way != Serializable, o.Rev > h.rev:
 		return fmt.Sprintf("header: %v; etcd is at %d", o, h.rev)
 	case o.Seen && o.Found != is.KV:
 		return fmt.Sprintf("exact: %v; etcd had %+v then", o, is)
@@ -204,6 +204,9 @@ func (r *Record) linearizable(h *History) (violations []string) {
 	}
 	for i := range r.Ops {
 		o := &r.Ops[i]
+		if o.Way == Serializable {
+			continue
+		}
 		if o.puts() {
 			wrote[o.Value] = o.Call
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Gateways are clients of gateways, one of each.
+// Gateways are clients of gateways, or of members of etcd, one of each.
 type Gateways struct{ clients []*clientv3.Client }
 
 const (
@@ -73,7 +72,7 @@ func (g *Gateways) Ready(ctx context.Context) error {
 				break
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("gateway %d does not answer: %w", i, errors.Join(err, ctx.Err()))
+				return fmt.Errorf("server %d does not answer: %w", i, errors.Join(err, ctx.Err()))
 			}
 		}
 	}
@@ -93,7 +92,7 @@ func ReadHistoryFrom(ctx context.Context, members []string, prefix string) (*His
 // Counters of a gateway: of reads that the chain answered, and of those among them that used no network.
 const (
 	HitsMetric       = "netcraq_gateway_hits_total"
-	nearbyHitsMetric = "netcraq_gateway_nearby_hits_total"
+	NearbyHitsMetric = "netcraq_gateway_nearby_hits_total"
 )
 
 // Hits counts reads that a gateway has answered from the chain since its start.
@@ -103,34 +102,45 @@ type Hits struct {
 }
 
 // ReadHits reads a gateway's counters.
-func ReadHits(ctx context.Context, address string) (h Hits, err error) {
+func ReadHits(ctx context.Context, address string) (Hits, error) {
+	m, err := ReadMetrics(ctx, "http://"+address+"/proxy/metrics", HitsMetric, NearbyHitsMetric)
+	return Hits{All: uint64(m[HitsMetric]), Nearby: uint64(m[NearbyHitsMetric])}, err
+}
+
+// ReadMetrics reads the metrics of a server whose names, with labels, begin with one of the prefixes. One for each prefix must
+// be there.
+func ReadMetrics(ctx context.Context, page string, prefixes ...string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/proxy/metrics", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
 	defer answer.Body.Close()
-	missing := map[string]*uint64{HitsMetric: &h.All, nearbyHitsMetric: &h.Nearby}
+	metrics, missing := make(map[string]float64), slices.Clone(prefixes)
 	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() && len(missing) > 0 {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		if missing[name] == nil {
+	for lines.Scan() {
+		end := strings.LastIndexByte(lines.Text(), ' ')
+		begins := func(prefix string) bool { return strings.HasPrefix(lines.Text(), prefix) }
+		if end < 0 || !slices.ContainsFunc(prefixes, begins) {
 			continue
 		}
-		n, err := strconv.ParseFloat(value, 64)
+		n, err := strconv.ParseFloat(lines.Text()[end+1:], 64)
 		if err != nil {
-			return h, err
+			return nil, err
 		}
-		*missing[name] = uint64(n)
-		delete(missing, name)
+		metrics[lines.Text()[:end]] = n
+		missing = slices.DeleteFunc(missing, begins)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
 	}
 	if len(missing) > 0 {
-		return h, errors.Join(lines.Err(), fmt.Errorf("the gateway's metrics do not contain %v", slices.Sorted(maps.Keys(missing))))
+		return nil, fmt.Errorf("%s does not contain %v", page, missing)
 	}
-	return h, nil
+	return metrics, nil
 }

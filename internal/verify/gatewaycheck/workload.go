@@ -25,7 +25,8 @@ type Workload struct {
 	Timeout time.Duration // of an operation
 	Settle  time.Duration // of watches after the last operation; 0: they may end early
 	Seed    uint64
-	Locks   int // leases of locks and elections, two for each of these; 0: etcd's services for them are not used
+	Locks   int  // leases of locks and elections, two for each of these; 0: etcd's services for them are not used
+	Ways    bool // reads of keys go all ways: through transactions and serializable ones too
 	// Told, if set, is called after each operation.
 	Told func(*Op)
 	// Ended, if set, is called after the last operation, before watches settle.
@@ -62,6 +63,22 @@ func (k Kind) String() string {
 		"proclaim", "resign", "leader", "observe"}[k]
 }
 
+// Way is how a Get or List reads.
+type Way uint8
+
+// The ways.
+const (
+	Linearizable Way = iota
+	Serializable     // it may be stale, but what it shows is revealed
+	InTxn            // a transaction that only reads
+	Compared         // one that also compares
+	ways
+)
+
+func (w Way) String() string {
+	return [...]string{"", "serializable ", "transaction's ", "comparing transaction's "}[w]
+}
+
 // leaseSeconds is the time to live of leases: the least that etcd grants by default.
 const leaseSeconds = 2
 
@@ -69,6 +86,7 @@ const leaseSeconds = 2
 type Op struct {
 	Client       int
 	Kind         Kind
+	Way          Way    // of a Get or List
 	Key          string // of a List: the prefix; of a Leader and Observe: the election, until the answer names a key
 	Also         string // the other key of a Pair or Span
 	Value        string // what is written; of a Revoke: what was written under the lease
@@ -97,8 +115,8 @@ func kvOf(kv *mvccpb.KeyValue) KV {
 }
 
 func (o *Op) String() string {
-	return fmt.Sprintf("client %d: %v %s %s %q, header %d (%d was revealed), found %+v %v, held %v, %d deleted, error %v", o.Client, o.Kind,
-		o.Key, o.Also, o.Value, o.Rev, o.Floor, o.Found, o.Listed, o.Held, o.Deleted, o.Err)
+	return fmt.Sprintf("client %d: %v%v %s %s %q, header %d (%d was revealed), found %+v %v, held %v, %d deleted, error %v", o.Client,
+		o.Way, o.Kind, o.Key, o.Also, o.Value, o.Rev, o.Floor, o.Found, o.Listed, o.Held, o.Deleted, o.Err)
 }
 
 // keys are the single keys that an operation is about.
@@ -212,7 +230,7 @@ func (r *run) settle(followers []*follower) (late []string) {
 	}
 	for i, f := range followers {
 		if shown := f.newest.Load(); shown < newest {
-			late = append(late, fmt.Sprintf("the watch of gateway %d is at %d, and %d was acknowledged %v ago", i, shown, newest, r.Settle))
+			late = append(late, fmt.Sprintf("the watch of server %d is at %d, and %d was acknowledged %v ago", i, shown, newest, r.Settle))
 		}
 	}
 	return late
@@ -264,14 +282,17 @@ func (r *run) draw(rng *rand.Rand, client, number int, last *Op) Op {
 	}
 	key := rng.IntN(r.Keys)
 	op.Key = fmt.Sprintf("%s%02d", prefix, key)
-	if rng.IntN(10) < 6 {
-		return op
+	if rng.IntN(10) >= 6 {
+		op.Kind = Kind(1 + rng.IntN(int(Revoke)-1))
 	}
-	switch op.Kind = Kind(1 + rng.IntN(int(Revoke)-1)); op.Kind {
+	switch op.Kind {
 	case Pair, Span:
 		op.Also = fmt.Sprintf("%s%02d", prefix, key+1)
 	case List:
 		op.Key = prefix
+	}
+	if r.Ways && (op.Kind == Get || op.Kind == List) && rng.IntN(2) == 0 {
+		op.Way = Way(rng.IntN(int(ways)))
 	}
 	return op
 }
@@ -307,7 +328,7 @@ func (r *run) client(ctx context.Context, number int) {
 func (o *Op) do(ctx context.Context, g *clientv3.Client, known int64) error {
 	switch o.Kind {
 	case Get, List:
-		return o.read(ctx, g)
+		return o.read(ctx, g, known)
 	case Update, Pair:
 		return o.transact(ctx, g, known)
 	case Lock, Unlock:
@@ -351,25 +372,49 @@ func (o *Op) do(ctx context.Context, g *clientv3.Client, known int64) error {
 	return nil
 }
 
-func (o *Op) read(ctx context.Context, g *clientv3.Client) error {
-	if o.Kind == Get {
-		answer, err := g.Get(ctx, o.Key)
-		if err != nil {
-			return err
-		}
-		o.Rev = answer.Header.Revision
-		o.found(answer.Kvs)
-		return nil
+func (o *Op) read(ctx context.Context, g *clientv3.Client, known int64) error {
+	var options []clientv3.OpOption
+	if o.Kind == List {
+		options = append(options, clientv3.WithPrefix())
 	}
-	answer, err := g.Get(ctx, o.Key, clientv3.WithPrefix())
+	if o.Way == Serializable {
+		options = append(options, clientv3.WithSerializable())
+	}
+	kvs, err := o.ask(ctx, g, clientv3.OpGet(o.Key, options...), known)
 	if err != nil {
 		return err
 	}
-	o.Rev, o.Listed = answer.Header.Revision, make(map[string]KV)
-	for _, kv := range answer.Kvs {
+	if o.Kind == Get {
+		o.found(kvs)
+		return nil
+	}
+	o.Listed = make(map[string]KV)
+	for _, kv := range kvs {
 		o.Listed[string(kv.Key)] = kvOf(kv)
 	}
 	return nil
+}
+
+// ask reads in the operation's way.
+func (o *Op) ask(ctx context.Context, g *clientv3.Client, get clientv3.Op, known int64) ([]*mvccpb.KeyValue, error) {
+	if o.Way != InTxn && o.Way != Compared {
+		answer, err := g.Do(ctx, get)
+		if err != nil {
+			return nil, err
+		}
+		o.Rev = answer.Get().Header.Revision
+		return answer.Get().Kvs, nil
+	}
+	txn := g.Txn(ctx)
+	if o.Way == Compared {
+		txn = txn.If(clientv3.Compare(clientv3.ModRevision(o.Key), "=", known))
+	}
+	answer, err := txn.Then(get).Else(get).Commit()
+	if err != nil {
+		return nil, err
+	}
+	o.Rev = answer.Header.Revision
+	return answer.Responses[0].GetResponseRange().Kvs, nil
 }
 
 func (o *Op) transact(ctx context.Context, g *clientv3.Client, known int64) error {

@@ -100,7 +100,16 @@ func (p Process) signal(signal unix.Signal) error {
 }
 
 // Kill ends the process with SIGKILL and waits until it is gone.
-func (p Process) Kill() error {
+func (p Process) Kill() error { return p.end(unix.SIGKILL, forever) }
+
+// forever is a time without an end, for poll.
+const forever = -1
+
+// errStays says that a process did not end in time.
+var errStays = errors.New("it does not end")
+
+// end sends a signal to the process and waits so many milliseconds until it is gone.
+func (p Process) end(by unix.Signal, within int) error {
 	if p.PID == 0 { // never started
 		return nil
 	}
@@ -115,13 +124,16 @@ func (p Process) Kill() error {
 	if !p.Alive() { // checked after opening the pidfd, which rules out another process with the pid
 		return nil
 	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err := unix.PidfdSendSignal(fd, by, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end process %d: %w", p.PID, err)
 	}
-	return eintr.Retry(func() error {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-		return err
+	ended, err := eintr.Value(func() (int, error) {
+		return unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, within)
 	})
+	if err == nil && ended == 0 {
+		err = fmt.Errorf("process %d, signal %d: %w", p.PID, by, errStays)
+	}
+	return err
 }
 
 // start runs a command in a namespace, with its output in a log file. The terminal's Ctrl-C does

@@ -3,8 +3,10 @@ package lab
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,6 +59,30 @@ func (s *Service) Alive() bool { return s.current().Alive() }
 
 // Kill ends the process with SIGKILL and waits until it is gone.
 func (s *Service) Kill() error { return s.current().Kill() }
+
+// Stop ends the process with SIGTERM, waits until it is gone, and returns what it has logged meanwhile.
+func (s *Service) Stop(within time.Duration) (said string, err error) {
+	log, err := os.Open(s.lab.LogFile(s.Name))
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	if _, err := log.Seek(0, io.SeekEnd); err != nil {
+		return "", err
+	}
+	if err := s.current().end(unix.SIGTERM, int(within.Milliseconds())); err != nil {
+		return "", fmt.Errorf("stop %s: %w", s.Name, err)
+	}
+	text, err := io.ReadAll(log)
+	return string(text), err
+}
+
+// Use changes the command that the next start runs.
+func (s *Service) Use(argv []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.argv = argv
+}
 
 // Pause stops the process until [Service.Resume]. It has no effect on a process that has ended.
 func (s *Service) Pause() error { return s.current().signal(unix.SIGSTOP) }

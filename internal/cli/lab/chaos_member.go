@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/member/core"
+	"github.com/netcraq/netcraq/internal/member/program"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// switchWithin bounds `netcraq etcd off` and `on`.
+const switchWithin = 30 * time.Second
+
+// runMemberChaos is `netcraq lab chaos --member`.
+func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
+	if _, err := core.ParseRule(flags.without); err != nil {
+		return cli.UsageError(err)
+	}
+	flags.Objects = gatewayObjects
+	o, err := flags.Options(name)
+	if err != nil {
+		return err
+	}
+	o.Owned, o.Progress = true, progressTo(stderr)
+	product, err := cli.ProductPath()
+	if err != nil {
+		return err
+	}
+	command := []string{product, "etcd"}
+	if flags.without != "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		command = []string{self, "lab", memberCommand, flags.without}
+	}
+	show := NewShow(stderr)
+	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
+	trial := chaos.MemberOptions{
+		ServedOptions: flags.served(name, o, show), Dir: memberDir, Peer: peerURL,
+		Member: func(l *lab.Lab, h lab.Host, plain, joins bool) []string {
+			if plain {
+				return append([]string{product, "etcd"}, memberFlags(l, h, joins)...)
+			}
+			return slices.Concat(command, memberFlags(l, h, joins), []string{
+				"--chain-controllers=" + strings.Join(l.Controllers(), ","), "--chain-pins=" + gatewayPins(l, h),
+			})
+		},
+		Switch: func(ctx context.Context, dir string, off bool) error {
+			ctx, cancel := context.WithTimeout(ctx, switchWithin)
+			defer cancel()
+			what := map[bool]string{true: "off", false: "on"}[off]
+			text, err := exec.CommandContext(ctx, product, "etcd", what, "--data-dir", dir).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("netcraq etcd %s: %w: %s", what, err, text)
+			}
+			return nil
+		},
+	}
+	trial.Address, trial.HistoryAddress = memberAddress, memberAddress
+	result, err := chaos.Members(ctx, trial)
+	show.End()
+	if ctx.Err() != nil {
+		return errors.New("interrupted; the lab is removed")
+	}
+	if err != nil {
+		return err
+	}
+	return printMemberChaos(out, stderr, flags, result)
+}
+
+func memberDir(l *lab.Lab, h lab.Host) string { return l.DataDir("member-" + h.Name) }
+
+// memberFlags are etcd's own. Members that lag get a snapshot soon. The kill of a process loses nothing that it has written.
+func memberFlags(l *lab.Lab, h lab.Host, joins bool) []string {
+	client, state := "http://"+memberAddress(h), "new"
+	if joins {
+		state = "existing"
+	}
+	return []string{
+		"--name=" + h.Name, "--data-dir=" + memberDir(l, h), "--unsafe-no-fsync", "--snapshot-count=1000",
+		"--snapshot-catchup-entries=100",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peerURL(h), "--initial-advertise-peer-urls=" + peerURL(h), "--initial-cluster-state=" + state,
+		"--initial-cluster=" + strings.Join(onControllers(l, func(h lab.Host) string { return h.Name + "=" + peerURL(h) }), ","),
+	}
+}
+
+func printMemberChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.MemberResult) error {
+	if flags.json {
+		fmt.Fprint(stderr, r.Explain())
+		if err := cli.PrintJSON(out, r); err != nil {
+			return err
+		}
+		return verdict(&r.ServedResult)
+	}
+	fmt.Fprint(out, r.Explain())
+	table := cli.NewTable(out)
+	printServed(table, &r.ServedResult)
+	fmt.Fprintf(table, "read through the chain\t%s\twrites of the chain\t%s\n", cli.Grouped(r.FastReads), cli.Grouped(r.Pushes))
+	for _, reason := range slices.Sorted(maps.Keys(r.SlowReads)) {
+		fmt.Fprintf(table, "read by etcd: %s\t%s\n", reason, cli.Grouped(r.SlowReads[reason]))
+	}
+	fmt.Fprintf(table, "stops with a warning\t%d\n", r.Warned)
+	printStruck(table, &r.ServedResult)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return verdict(&r.ServedResult)
+}
+
+// memberCommand is the hidden command that runs a member without a rule, for lab chaos.
+const memberCommand = "member"
+
+func newLabMemberCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                memberCommand,
+		Short:              "Run a member of etcd without a rule",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.UsageError(errors.New("want a rule, and flags of netcraq etcd"))
+			}
+			rule, err := core.ParseRule(args[0])
+			if err != nil {
+				return cli.UsageError(err)
+			}
+			program.MainWithout(rule, append([]string{cli.ProductName + " etcd"}, args[1:]...))
+			return nil
+		},
+	}
+}
