@@ -38,31 +38,30 @@ type result struct {
 // steps are those that a machine has to have ended well.
 var steps = []string{"conformance", "threads", "check"}
 
-// qemu is the command that boots an image on any host, without KVM.
-func qemu(k kernel, i *image) []string {
+// qemu is the command that boots an image on any host, without KVM. The kernel passes packets to guest.sh as a variable.
+func qemu(k kernel, i *image, packets int) []string {
 	command, console := []string{"qemu-system-x86_64", "-M", "q35", "-cpu", "max"}, "ttyS0"
 	if k.arch == "arm64" { // pointer authentication as QEMU does it fastest
 		command, console = []string{"qemu-system-aarch64", "-M", "virt", "-cpu", "max,pauth-impdef=on"}, "ttyAMA0"
 	}
 	return append(command, "-accel", "tcg,thread=multi", "-smp", fmt.Sprint(machineCPUs), "-m", fmt.Sprint(machineMB),
 		"-nographic", "-no-reboot", "-nic", "none", "-kernel", i.kernel, "-initrd", i.initramfs,
-		"-append", "console="+console+" panic=-1 no_timer_check quiet") // on a busy host, timers of QEMU look broken
+		"-append", fmt.Sprintf("console=%s panic=-1 no_timer_check quiet packets=%d", console, packets)) // on a busy host, timers of QEMU look broken
 }
 
 // boot runs a machine to its end.
-func boot(ctx context.Context, k kernel, i *image, limit time.Duration, progress *console) *result {
+func boot(ctx context.Context, name string, args []string, limit time.Duration, progress *console) *result {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r := &result{ended: make(map[string]bool), dead: func() { time.AfterFunc(traceTime, cancel) }}
 	defer func() { r.took = time.Since(start) }()
-	log, err := os.Create(filepath.Join(cache, k.name()+".log"))
+	log, err := os.Create(filepath.Join(cache, name+".log"))
 	if err != nil {
 		r.err = err
 		return r
 	}
 	defer log.Close()
-	args := qemu(k, i)
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	output, err := command.StdoutPipe()
 	if err != nil {
@@ -70,13 +69,13 @@ func boot(ctx context.Context, k kernel, i *image, limit time.Duration, progress
 		return r
 	}
 	command.Stderr = log
-	progress.say("%s: booting", k.name())
+	progress.say("%s: booting", name)
 	if err := command.Start(); err != nil {
 		r.err = fmt.Errorf("%w: scripts/setup.sh kernels installs it", err)
 		return r
 	}
 	r.read(io.TeeReader(output, log), func(line string) {
-		progress.say("%s: %s, %.0f s", k.name(), line, time.Since(start).Seconds())
+		progress.say("%s: %s, %.0f s", name, line, time.Since(start).Seconds())
 	})
 	err = command.Wait()
 	switch {

@@ -25,7 +25,7 @@ step() {
 	echo "@@ end $name $status"
 }
 
-step conformance netcraq conformance --plane xdp --random 100000 --json
+step conformance netcraq conformance --plane xdp --random "$packets" --json
 step threads xdp.test -test.run 'TestNoLostUpdate|TestNoTornRead|TestObjectIsWhole|TestBarriersAreBarriers|TestNearby|TestLeastRights' -test.timeout 20m
 step check netcraq lab check --loss 2 --dup 2 --seconds 10 --seed 1 --json
 echo "@@ done"

@@ -4,7 +4,7 @@
 // spec/vectors, random packets, the tests with several CPUs at one object, and a lab under loss.
 //
 // `make test-kernels` runs it from the project's root. ONLY=6.1-amd64 runs one kernel, JOBS=2 runs two at a time, and
-// MINUTES=40 gives each more time. Fetched and built files stay in out/kernels. The exit status is 1 if anything failed.
+// MINUTES=40 gives each more time. PACKETS is the number of random packets. Fetched and built files stay in out/kernels. The exit status is 1 if anything failed.
 package main
 
 import (
@@ -40,6 +40,9 @@ var kernels = []kernel{
 	{"6.12", "arm64", "linux-image-6.12."},
 }
 
+// defaultPackets is how many random packets each kernel gets.
+const defaultPackets = 100_000
+
 // cache is where packages and programs stay.
 const cache = "out/kernels"
 
@@ -68,6 +71,10 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	packets, err := number("PACKETS", defaultPackets)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func run(ctx context.Context, out io.Writer) error {
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[i] = boot(ctx, k, parts[i], time.Duration(minutes)*time.Minute, progress)
+			results[i] = boot(ctx, k.name(), qemu(k, parts[i], packets), time.Duration(minutes)*time.Minute, progress)
 		})
 	}
 	group.Wait()
