@@ -57,7 +57,7 @@ func TestTrackRecordNamesTests(t *testing.T) {
 }
 
 // maxBugWords is the most words in which the track record says what a user saw. Its commit and its test have the rest.
-const maxBugWords = 30
+const maxBugWords = 20
 
 // A line of the track record is short, so that the record can be read as a whole.
 func TestTrackRecordIsShort(t *testing.T) {
