@@ -296,7 +296,7 @@ func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release f
 	release = func() error { return nil }
 	adopted := xdp.Pinned(flags.plane.pin)
 	if adopted { // lock before any change
-		if release, err = xdp.Hold(flags.plane.pin); err != nil {
+		if release, err = xdp.Lock(flags.plane.pin); err != nil {
 			return nil, nil, err
 		}
 		entries, err := xdp.PinnedSessions(flags.plane.pin)
@@ -315,7 +315,7 @@ func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release f
 		return plane, release, nil
 	}
 	if !adopted {
-		if release, err = xdp.Hold(flags.plane.pin); err != nil {
+		if release, err = xdp.Lock(flags.plane.pin); err != nil {
 			return nil, nil, errors.Join(err, plane.Close())
 		}
 	}

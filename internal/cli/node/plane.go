@@ -153,9 +153,9 @@ func removePlane(log *slog.Logger, pin string) error {
 	case err != nil:
 		return fmt.Errorf("looking for a data plane to remove: %w", err)
 	}
-	release, err := xdp.Hold(pin)
-	if held := new(xdp.HeldError); errors.As(err, &held) {
-		return fmt.Errorf("nothing was removed: %w", held)
+	release, err := xdp.Lock(pin)
+	if locked := new(xdp.LockedError); errors.As(err, &locked) {
+		return fmt.Errorf("nothing was removed: %w", locked)
 	} else if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ const Forever = time.Duration(1<<63 - 1)
 // key. It is longer than a write takes to pass a chain, so a key is reported only after a loss.
 const ContendedAfter = time.Millisecond
 
-// ContendedRoom is how many keys [Plane].Contended buffers. Further keys are lost; the next refusal reports them again.
-const ContendedRoom = 256
+// MaxContended is how many keys [Plane].Contended buffers. Further keys are lost; the next refusal reports them again.
+const MaxContended = 256
 
 // Plane is a node's data plane while it runs. Its methods may be called from several goroutines.
 type Plane interface {

@@ -14,5 +14,5 @@
 //
 // # Atomicity
 //
-// The engine handles frames and requests one after the other. No frame is handled between Hold and Release.
+// The engine handles frames and requests one after the other. No frame is handled between Pause(true) and Pause(false).
 package p4

@@ -251,10 +251,10 @@ func (n *Node) dropEntry(k chain.SessionKey, still func(*chain.Session) bool) er
 
 // together runs f while the switch takes no frames.
 func (n *Node) together(f func() error) error {
-	if err := n.sw.Hold(true); err != nil {
+	if err := n.sw.Pause(true); err != nil {
 		return err
 	}
-	return errors.Join(f(), n.sw.Hold(false))
+	return errors.Join(f(), n.sw.Pause(false))
 }
 
 // putEntry stores a session entry, which may exist already. It returns false if there is no room. The caller holds the switch.

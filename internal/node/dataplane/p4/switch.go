@@ -12,8 +12,8 @@ import (
 type Switch interface {
 	// Do makes changes and then reads, with no frame in between: all changes of tables at once.
 	Do(r *Request) error
-	// Hold lets no frame in, until it is called again with false. Calls count: the last false ends it.
-	Hold(hold bool) error
+	// Pause lets no frame in, until it is called again with false. Calls count: the last false ends it.
+	Pause(paused bool) error
 	// Try hands in one frame and returns what leaves because of it, and by which port. Nothing else may be under way.
 	Try(port int, frame []byte) ([]Left, error)
 	// Put hands in one frame, as if it had come by the port.

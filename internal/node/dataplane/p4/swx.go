@@ -44,8 +44,8 @@ const (
 const (
 	startWait   = 30 * time.Second
 	closeWait   = 5 * time.Second
-	cpuRoom     = 4096
-	lineRoom    = 1 << 20
+	cpuFrames   = 4096
+	maxLine     = 1 << 20
 	explanation = 4096
 )
 
@@ -98,7 +98,7 @@ func startEngine(name string, program []byte, megabytes int, interfaces ...strin
 	if err != nil {
 		return nil, err
 	}
-	s := &SWX{lines: make(chan []string, 1), forCPU: make(chan Left, cpuRoom), exited: make(chan struct{})}
+	s := &SWX{lines: make(chan []string, 1), forCPU: make(chan Left, cpuFrames), exited: make(chan struct{})}
 	spec := fmt.Sprintf("/proc/self/fd/%d", programFD)
 	s.command = exec.Command(path, append([]string{spec, strconv.Itoa(megabytes)}, interfaces...)...)
 	s.command.Stderr = &s.stderr
@@ -158,7 +158,7 @@ func inMemory(content []byte) (*os.File, error) {
 
 // receive reads the engine's output until it ends.
 func (s *SWX) receive() {
-	reader := bufio.NewReaderSize(s.conn, lineRoom)
+	reader := bufio.NewReaderSize(s.conn, maxLine)
 	var answer []string
 	for {
 		line, err := reader.ReadString('\n')
@@ -297,10 +297,10 @@ func (r *read) parse(answer []string) error {
 	return nil
 }
 
-// Hold implements [Switch].
-func (s *SWX) Hold(hold bool) error {
+// Pause implements [Switch].
+func (s *SWX) Pause(paused bool) error {
 	word := "release"
-	if hold {
+	if paused {
 		word = "hold"
 	}
 	s.mu.Lock()

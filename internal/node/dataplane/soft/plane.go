@@ -75,7 +75,7 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() 
 		node:      chain.New(o),
 		dirty:     make(map[wire.Key]refusal),
 		refused:   make(chain.Counters),
-		contended: make(chan wire.Key, dataplane.ContendedRoom),
+		contended: make(chan wire.Key, dataplane.MaxContended),
 	}
 	p.tags.Store(uint32(o.Tags))
 	for range readers {

@@ -22,7 +22,7 @@ func readContended(m *ebpf.Map) (*contendedReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &contendedReader{ring: ring, keys: make(chan wire.Key, dataplane.ContendedRoom), done: make(chan struct{})}
+	r := &contendedReader{ring: ring, keys: make(chan wire.Key, dataplane.MaxContended), done: make(chan struct{})}
 	go r.run()
 	return r, nil
 }

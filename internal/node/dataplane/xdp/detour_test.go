@@ -86,7 +86,7 @@ func frameFromHost(m *wire.Message, to netip.AddrPort) []byte {
 func atIngress(p *Plane, frame []byte) (action uint32, err error) {
 	var context [44]byte // of struct __sk_buff, up to ifindex
 	binary.NativeEndian.PutUint32(context[40:], uint32(p.ports[0].index))
-	return p.objects.Grow.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, frameRoom), Context: context[:]})
+	return p.objects.Grow.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, maxFrame), Context: context[:]})
 }
 
 // TestDetoursOutliveReplacement: a frame that a program at XDP sent on a detour is sent on by a program that was loaded
@@ -243,7 +243,7 @@ func hasGrow(p *Plane) error {
 		return err
 	}
 	id, _ := info.ID()
-	if at, err := p.lo.hold(); err != nil || at.program != uint32(id) || at.index != loopbackIndex {
+	if at, err := p.lo.where(); err != nil || at.program != uint32(id) || at.index != loopbackIndex {
 		return fmt.Errorf("the loopback device has %+v, not program %d: %w", at, id, err)
 	}
 	return nil

@@ -83,19 +83,19 @@ func (p *Plane) followEvents(ctx context.Context, log *slog.Logger, events <-cha
 // findPorts finds the ports at the start, and the attachments of a predecessor that stand in their way. That a port of a
 // new node cannot be one is an error: the command line may be wrong. A node that takes over a data plane starts in any
 // case, so that it keeps its objects.
-func (p *Plane) findPorts(o Options) (wrong []hold, err error) {
+func (p *Plane) findPorts(o Options) (wrong []portAttachment, err error) {
 	cards, err := readCards(o.Ports)
 	if err != nil {
 		return nil, fmt.Errorf("reading the interfaces: %w", err)
 	}
-	var holds []hold
+	var attachments []portAttachment
 	adopted := o.Pin != "" && Pinned(o.Pin)
 	if adopted {
-		if holds, err = pinnedHolds(o.Pin); err != nil {
+		if attachments, err = pinnedAttachments(o.Pin); err != nil {
 			return nil, err
 		}
 	}
-	c := choose(o.Ports, cards, holds, o.Chain, nil)
+	c := choose(o.Ports, cards, attachments, o.Chain, nil)
 	if c.absent != "" && !adopted {
 		return nil, errors.New(c.absent)
 	}
@@ -108,17 +108,17 @@ func (p *Plane) findPorts(o Options) (wrong []hold, err error) {
 
 // wrong lists a predecessor's attachments that stand in the way of ports: they have the name of one and are on another
 // interface, or the other way round. The rest of those to end go on until the ports are attached.
-func (c *choice) wrong() []hold {
-	return slices.DeleteFunc(slices.Clone(c.end), func(h hold) bool {
-		return !slices.ContainsFunc(c.ports, func(p chosen) bool { return p.name == h.name || p.index == h.index })
+func (c *choice) wrong() []portAttachment {
+	return slices.DeleteFunc(slices.Clone(c.end), func(a portAttachment) bool {
+		return !slices.ContainsFunc(c.ports, func(p chosen) bool { return p.name == a.name || p.index == a.index })
 	})
 }
 
 // detachPinned ends attachments of a predecessor.
-func detachPinned(pin string, holds []hold) error {
-	for _, h := range holds {
+func detachPinned(pin string, attachments []portAttachment) error {
+	for _, a := range attachments {
 		for _, prefix := range []string{portPin, growPin} {
-			if err := bpflink.Detach(filepath.Join(pin, prefix+h.name)); err != nil {
+			if err := bpflink.Detach(filepath.Join(pin, prefix+a.name)); err != nil {
 				return err
 			}
 		}
@@ -171,20 +171,20 @@ func (p *Plane) adjust(log *slog.Logger) (trouble []string, err error) {
 	maps.DeleteFunc(p.excluded, func(index int, _ exclusion) bool {
 		return !slices.ContainsFunc(cards, func(c card) bool { return c.index == index })
 	})
-	holds := make([]hold, len(p.ports))
+	attachments := make([]portAttachment, len(p.ports))
 	for i := range p.ports {
-		if holds[i], err = p.ports[i].xdp.hold(); err != nil {
+		if attachments[i], err = p.ports[i].xdp.where(); err != nil {
 			return nil, fmt.Errorf("port %s: %w", p.ports[i].name, err)
 		}
-		holds[i].name = p.ports[i].name
+		attachments[i].name = p.ports[i].name
 	}
-	c := choose(p.names, cards, holds, p.chain, p.avoided(time.Now()))
+	c := choose(p.names, cards, attachments, p.chain, p.avoided(time.Now()))
 	if c.trouble != "" {
 		trouble = append(trouble, c.trouble)
 	}
 	p.unfilled = p.endGone(c, log) || p.unfilled
 	for _, at := range c.ports {
-		if at.held {
+		if at.hasProgram {
 			continue
 		}
 		if err := p.addPort(at.card, log); err != nil {
@@ -224,7 +224,7 @@ func (p *Plane) endGone(c choice, log *slog.Logger) (changed bool) {
 	var kept []port
 	for i := range p.ports {
 		now := p.ports[i]
-		at := slices.IndexFunc(c.ports, func(q chosen) bool { return q.held && q.name == now.name })
+		at := slices.IndexFunc(c.ports, func(q chosen) bool { return q.hasProgram && q.name == now.name })
 		if at >= 0 {
 			changed = changed || now.mac != c.ports[at].mac
 			now.mac = c.ports[at].mac
@@ -320,25 +320,25 @@ func cardOf(l netlink.Link) card {
 	return c
 }
 
-// pinnedHolds lists the attachments to ports that a predecessor pinned.
-func pinnedHolds(pin string) ([]hold, error) {
+// pinnedAttachments lists the attachments to ports that a predecessor pinned.
+func pinnedAttachments(pin string) ([]portAttachment, error) {
 	paths, err := PortPins(pin)
 	if err != nil {
 		return nil, err
 	}
-	var holds []hold
+	var attachments []portAttachment
 	for _, path := range paths {
 		l, err := link.LoadPinnedLink(path, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		a := attachment{link: l}
-		h, err := a.hold()
+		at, err := a.where()
 		if err = errors.Join(err, a.close()); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		h.name = strings.TrimPrefix(filepath.Base(path), portPin)
-		holds = append(holds, h)
+		at.name = strings.TrimPrefix(filepath.Base(path), portPin)
+		attachments = append(attachments, at)
 	}
-	return holds, nil
+	return attachments, nil
 }

@@ -29,7 +29,7 @@ func TestGrantsOfAnotherSet(t *testing.T) {
 	inParallel(t, threads+1, func(thread int) error {
 		if thread < threads {
 			for !over.Load() {
-				run := ebpf.RunOptions{Data: datagram, DataOut: make([]byte, frameRoom)}
+				run := ebpf.RunOptions{Data: datagram, DataOut: make([]byte, maxFrame)}
 				if _, err := l.objects.Ingress.Run(&run); err != nil {
 					return err
 				}

@@ -23,8 +23,8 @@ type card struct {
 	program uint32 // identifier of its XDP program; 0: none
 }
 
-// hold is an attachment to a port, of this process or pinned by a predecessor.
-type hold struct {
+// portAttachment is an attachment to a port, of this process or pinned by a predecessor.
+type portAttachment struct {
 	name    string // of the port
 	index   int    // of its interface now; 0: the interface is gone
 	program uint32 // identifier of the program
@@ -32,14 +32,14 @@ type hold struct {
 
 // on reports whether an attachment is that of an interface. The index is not enough: an interface that has moved to
 // another namespace keeps its attachment, and its index may be that of another interface here.
-func (h hold) on(c card) bool {
-	return h.name == c.name && h.index == c.index && h.program == c.program
+func (a portAttachment) on(c card) bool {
+	return a.name == c.name && a.index == c.index && a.program == c.program
 }
 
 // chosen is an interface that is to be a port.
 type chosen struct {
 	card
-	held bool // it has its attachment
+	hasProgram bool // it has its attachment
 }
 
 // leftOut is an interface that is no port although nobody excluded it.
@@ -51,7 +51,7 @@ type leftOut struct {
 // choice is which interfaces are ports.
 type choice struct {
 	ports   []chosen
-	end     []hold // attachments that are on none of the ports
+	end     []portAttachment // attachments that are on none of the ports
 	left    []leftOut
 	absent  string // which ports there cannot be
 	trouble string // why the node does not answer on all its ports: those of absent, and those that are down
@@ -72,27 +72,27 @@ func smallMTU(name string, mtu int, o chain.Options) string {
 // choose decides which interfaces are ports, and which attachments stay. Without names all Ethernet interfaces that are
 // up are ports, except parts of a bridge or a bond, whose frames the whole answers. An interface that goes down keeps its
 // attachment. refused are interfaces that were tried in vain, by index.
-func choose(names []string, cards []card, holds []hold, o chain.Options, refused map[int]string) choice {
+func choose(names []string, cards []card, attachments []portAttachment, o chain.Options, refused map[int]string) choice {
 	var c choice
 	if len(names) > 0 {
-		c.named(names, cards, holds, o)
+		c.named(names, cards, attachments, o)
 	} else {
-		c.all(cards, holds, o, refused)
+		c.all(cards, attachments, o, refused)
 	}
-	for _, h := range holds {
-		if !slices.ContainsFunc(c.ports, func(p chosen) bool { return p.held && p.name == h.name }) {
-			c.end = append(c.end, h)
+	for _, a := range attachments {
+		if !slices.ContainsFunc(c.ports, func(p chosen) bool { return p.hasProgram && p.name == a.name }) {
+			c.end = append(c.end, a)
 		}
 	}
 	return c
 }
 
-func isHeld(at card, holds []hold) bool {
-	return slices.ContainsFunc(holds, func(h hold) bool { return h.on(at) })
+func isAttached(at card, attachments []portAttachment) bool {
+	return slices.ContainsFunc(attachments, func(a portAttachment) bool { return a.on(at) })
 }
 
 // named chooses the interfaces that the user named.
-func (c *choice) named(names []string, cards []card, holds []hold, o chain.Options) {
+func (c *choice) named(names []string, cards []card, attachments []portAttachment, o chain.Options) {
 	var absent, down []string
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -111,17 +111,17 @@ func (c *choice) named(names []string, cards []card, holds []hold, o chain.Optio
 		if !found.up {
 			down = append(down, fmt.Sprintf("port %s: the interface is down", name))
 		}
-		c.ports = append(c.ports, chosen{found, isHeld(found, holds)})
+		c.ports = append(c.ports, chosen{found, isAttached(found, attachments)})
 	}
 	c.absent = strings.Join(absent, "; ")
 	c.trouble = strings.Join(append(absent, down...), "; ")
 }
 
 // all chooses among all interfaces: those that are ports already first, then those that are older.
-func (c *choice) all(cards []card, holds []hold, o chain.Options, refused map[int]string) {
+func (c *choice) all(cards []card, attachments []portAttachment, o chain.Options, refused map[int]string) {
 	cards = slices.Clone(cards)
 	slices.SortFunc(cards, func(a, b card) int {
-		if x, y := isHeld(a, holds), isHeld(b, holds); x != y {
+		if x, y := isAttached(a, attachments), isAttached(b, attachments); x != y {
 			if x {
 				return -1
 			}
@@ -130,8 +130,8 @@ func (c *choice) all(cards []card, holds []hold, o chain.Options, refused map[in
 		return cmp.Compare(a.index, b.index)
 	})
 	for _, at := range cards {
-		held := isHeld(at, holds)
-		if at.other || !at.up && !held || isPart(at, cards) {
+		hasProgram := isAttached(at, attachments)
+		if at.other || !at.up && !hasProgram || isPart(at, cards) {
 			continue
 		}
 		why := refused[at.index]
@@ -145,7 +145,7 @@ func (c *choice) all(cards []card, holds []hold, o chain.Options, refused map[in
 			c.left = append(c.left, leftOut{at.name, why})
 			continue
 		}
-		c.ports = append(c.ports, chosen{at, held})
+		c.ports = append(c.ports, chosen{at, hasProgram})
 	}
 	switch {
 	case len(c.ports) == 0 && len(c.left) > 0:

@@ -118,7 +118,7 @@ func Open(o Options) (*Plane, error) {
 }
 
 // start opens the data plane. wrong are attachments that stand in the way of ports.
-func (p *Plane) start(o Options, wrong []hold) error {
+func (p *Plane) start(o Options, wrong []portAttachment) error {
 	var err error
 	p.socket, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(o.Node))
 	if err != nil {

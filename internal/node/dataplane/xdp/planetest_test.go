@@ -32,7 +32,7 @@ func TestPlane(t *testing.T) {
 // ask runs one message through the program; false if it was dropped.
 func (o *objects) ask(m *wire.Message) (reply wire.Message, answered bool, err error) {
 	p := frame.Packet{From: at(9), To: conformance.Me, Message: m.Append(nil)}
-	run := ebpf.RunOptions{Data: frame.Append(nil, &p), DataOut: make([]byte, frameRoom)}
+	run := ebpf.RunOptions{Data: frame.Append(nil, &p), DataOut: make([]byte, maxFrame)}
 	action, err := o.Ingress.Run(&run)
 	if err != nil || action == xdpDrop {
 		return reply, false, err

@@ -64,7 +64,7 @@ func (a *attachment) takeOver(program *ebpf.Program, path string, index int) boo
 		return false
 	}
 	a.link = old
-	if at, err := a.hold(); err == nil && at.index == index {
+	if at, err := a.where(); err == nil && at.index == index {
 		if err := old.Update(program); err == nil {
 			a.taken = true
 			return true
@@ -74,16 +74,16 @@ func (a *attachment) takeOver(program *ebpf.Program, path string, index int) boo
 	return false
 }
 
-// hold returns where the attachment is, without its name.
-func (a *attachment) hold() (hold, error) {
+// where returns where the attachment is, without its name.
+func (a *attachment) where() (portAttachment, error) {
 	if a.link == nil {
-		return hold{}, nil
+		return portAttachment{}, nil
 	}
 	info, err := a.link.Info()
 	if err != nil {
-		return hold{}, err
+		return portAttachment{}, err
 	}
-	h := hold{program: uint32(info.Program)}
+	h := portAttachment{program: uint32(info.Program)}
 	if on := info.XDP(); on != nil {
 		h.index = int(on.Ifindex)
 	} else if on := info.TCX(); on != nil {

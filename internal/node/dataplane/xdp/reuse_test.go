@@ -88,7 +88,7 @@ func (r *reuser) value(key uint64) []byte { return bytes.Repeat([]byte{byte(key)
 // run runs a program on a datagram, and returns the datagram that it leaves in the frame.
 func (r *reuser) run(program *ebpf.Program, from netip.AddrPort, datagram []byte) ([]byte, error) {
 	p := frame.Packet{From: from, To: conformance.Me, Message: datagram}
-	run := ebpf.RunOptions{Data: frame.Append(nil, &p), DataOut: make([]byte, frameRoom)}
+	run := ebpf.RunOptions{Data: frame.Append(nil, &p), DataOut: make([]byte, maxFrame)}
 	if _, err := program.Run(&run); err != nil {
 		return nil, err
 	}

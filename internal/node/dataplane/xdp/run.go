@@ -16,7 +16,7 @@ const (
 )
 
 const (
-	frameRoom     = 2048
+	maxFrame      = 2048
 	contextLength = 24 // of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
 )
 
@@ -26,7 +26,7 @@ func runOnce(program *ebpf.Program, frame []byte, ifindex int) (action uint32, o
 	var context [contextLength]byte
 	binary.NativeEndian.PutUint32(context[4:], uint32(len(frame)))
 	binary.NativeEndian.PutUint32(context[12:], uint32(ifindex))
-	run := ebpf.RunOptions{Data: frame, DataOut: make([]byte, frameRoom), Context: context[:]}
+	run := ebpf.RunOptions{Data: frame, DataOut: make([]byte, maxFrame), Context: context[:]}
 	action, err = program.Run(&run)
 	if err != nil {
 		return 0, nil, fmt.Errorf("running the program: %w", err)

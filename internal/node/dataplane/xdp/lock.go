@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HeldError says that a process looks after the data plane pinned in a directory.
-type HeldError struct {
+// LockedError says that a process looks after the data plane pinned in a directory.
+type LockedError struct {
 	Pin string
 	PID int // 0: not known
 }
 
-func (e *HeldError) Error() string {
+func (e *LockedError) Error() string {
 	by := "an agent"
 	if e.PID != 0 {
 		by = fmt.Sprintf("an agent (process %d)", e.PID)
@@ -24,25 +24,25 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s looks after the data plane pinned at %s: end it first", by, e.Pin)
 }
 
-// Hold makes this process the one that looks after the data plane pinned in the directory, until release is called or
-// the process is gone. If another one does, the error is a HeldError.
-func Hold(pin string) (release func() error, err error) {
+// Lock makes this process the one that looks after the data plane pinned in the directory, until release is called or
+// the process is gone. If another one does, the error is a LockedError.
+func Lock(pin string) (release func() error, err error) {
 	dir, err := os.Open(pin)
 	if err != nil {
 		return nil, err
 	}
 	switch err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		held := &HeldError{Pin: pin, PID: holderOf(dir)}
-		return nil, errors.Join(held, dir.Close())
+		locked := &LockedError{Pin: pin, PID: lockedBy(dir)}
+		return nil, errors.Join(locked, dir.Close())
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", pin, err), dir.Close())
 	}
 	return dir.Close, nil
 }
 
-// holderOf finds the process that has a file locked; 0: it is not to be seen.
-func holderOf(file *os.File) int {
+// lockedBy finds the process that has a file locked; 0: it is not to be seen.
+func lockedBy(file *os.File) int {
 	var stat unix.Stat_t
 	if unix.Fstat(int(file.Fd()), &stat) != nil {
 		return 0
