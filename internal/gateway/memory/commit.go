@@ -88,7 +88,7 @@ func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
 		l.next = append(l.next, l.proposals.take()...)
 		n := 0
 		for most := l.g.log.MaxBatch(); n < len(l.next); n++ {
-			// A proposal for which the log has no room must fail alone.
+			// A proposal that the log cannot take must fail alone.
 			if len(encoded) > 0 && len(encoded)+len(l.next[n].encoded) > most {
 				break
 			}
@@ -108,7 +108,7 @@ func (b *batch) add(p *proposal, encoded []byte) []byte {
 	return append(binary.AppendUvarint(encoded, uint64(len(p.encoded))), p.encoded...)
 }
 
-// append stores a batch. If the log is full it waits for the snapshot that makes room.
+// append stores a batch. If the log is full it waits for the snapshot that lets entries go.
 func (l *leader) append(encoded []byte, committed chan<- batch) error {
 	for {
 		err := l.g.log.Append(l.ctx, encoded)

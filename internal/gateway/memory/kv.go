@@ -187,7 +187,7 @@ func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, loo
 		}
 		defer done()
 		a, err := look(l.space)
-		if !l.holds() {
+		if !l.isActive() {
 			return none, errNotActive
 		}
 		return a, rpcError(err)

@@ -40,8 +40,8 @@ type leader struct {
 	saving     atomic.Bool
 	unsaved    atomic.Bool // the last snapshot failed
 	retention  retention
-	room       room
-	forgetting sync.Mutex // of makeRoom
+	reserved   reservations
+	forgetting sync.Mutex // of forgetAll
 }
 
 // leadWith leads the keyspace until the lock is lost or ctx ends.
@@ -118,8 +118,8 @@ var errRebuilt = errors.New("the copy of the keyspace was made again")
 // cause is why the leader ends.
 func (l *leader) cause() error { return context.Cause(l.ctx) }
 
-// holds reports whether no other gateway can be active.
-func (l *leader) holds() bool { return l.ctx.Err() == nil && l.lock.Left() > 0 }
+// isActive reports whether no other gateway can be active.
+func (l *leader) isActive() bool { return l.ctx.Err() == nil && l.lock.Left() > 0 }
 
 // propose has a command executed in every gateway. The error errNotActive means that it has not been and will not be.
 func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (proto.Message, error) {
@@ -150,7 +150,7 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 	}
 }
 
-// push has a command executed, unless it would have to wait for room, or is too large.
+// push has a command executed, unless it would have to wait for its quota, or is too large.
 func (l *leader) push(command keyspace.Command, encoded []byte, caller caller) bool {
 	p := &proposal{command: command, encoded: encoded, caller: caller}
 	if len(encoded) > l.g.o.MaxRequestBytes || l.reserve(p) != nil {

@@ -52,7 +52,7 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, q *pb.LeaseTimeToLive
 				}
 			}
 		}
-		if !l.holds() {
+		if !l.isActive() {
 			return nil, errNotActive
 		}
 		return a, nil
@@ -69,7 +69,7 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, q *pb.LeaseLeasesRequest)
 		for _, known := range l.space.Leases().Leases() {
 			a.Leases = append(a.Leases, &pb.LeaseStatus{ID: int64(known.ID)})
 		}
-		if !l.holds() {
+		if !l.isActive() {
 			return nil, errNotActive
 		}
 		return a, nil
@@ -135,7 +135,7 @@ func (k *keeper) renew(ctx context.Context, q *pb.LeaseKeepAliveRequest) (*pb.Le
 		case err != nil:
 			return nil, rpcError(err)
 		}
-		if !l.holds() {
+		if !l.isActive() {
 			return nil, errNotActive
 		}
 		a.TTL = ttl

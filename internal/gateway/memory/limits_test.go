@@ -49,7 +49,7 @@ func TestRepliesOfRelayAreBounded(t *testing.T) {
 			}
 			s.mu.Lock()
 			for s.under > 0 { // one write after the other
-				s.room.Wait()
+				s.replied.Wait()
 			}
 			s.mu.Unlock()
 		}
@@ -73,7 +73,7 @@ func TestRepliesOfRelayAreBounded(t *testing.T) {
 	}
 }
 
-// A request for which the log has no room fails alone, not with the others of its batch.
+// A request that the log cannot take fails alone, not with the others of its batch.
 func TestTooLargeFailsAlone(t *testing.T) {
 	a := start(t, startChain(t), Options{LogEntries: 64})
 	a.waitActive(t)

@@ -10,12 +10,12 @@ import (
 
 // proposal is a command that waits for its outcome.
 type proposal struct {
-	command keyspace.Command
-	encoded []byte       // the command
-	owner   atomic.Int32 // see below
-	caller  caller
-	cost    int64 // what room has reserved for it
-	room    *room // nil: nothing is reserved
+	command  keyspace.Command
+	encoded  []byte       // the command
+	owner    atomic.Int32 // see below
+	caller   caller
+	cost     int64         // counted in reserved
+	reserved *reservations // nil: nothing is reserved
 }
 
 // finish gives the outcome to the caller.
@@ -26,8 +26,8 @@ func (p *proposal) finish(a keyspace.Answer, err error) {
 
 // release gives back what is reserved.
 func (p *proposal) release() {
-	if p.room != nil {
-		p.room.release(p.cost)
+	if p.reserved != nil {
+		p.reserved.release(p.cost)
 	}
 }
 
@@ -85,7 +85,7 @@ func (q *queue) push(p *proposal) bool {
 	return true
 }
 
-// signal puts an element into a channel with room for one, unless it has one.
+// signal puts an element into a channel of capacity one, unless it is full.
 func signal(filled chan struct{}) {
 	select {
 	case filled <- struct{}{}:

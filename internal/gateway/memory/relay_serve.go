@@ -65,7 +65,7 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	return rpctypes.ErrGRPCStopped
 }
 
-// execute begins a write, or refuses it. It waits while there is no room for the reply.
+// execute begins a write, or refuses it. It waits while too many replies wait.
 func (s *session) execute(g *Gateway, i item) error {
 	if err := s.await(); err != nil {
 		return err
@@ -110,10 +110,10 @@ type session struct {
 	ended     bool // no more writes are executed; executing guards it
 
 	mu      sync.Mutex
-	room    *sync.Cond // there may be room for more writes
+	replied *sync.Cond // a write has ended, or replies were sent
 	out     []byte
 	under   int  // writes under way
-	waits   bool // a write waits for room
+	waits   bool // a write waits for replied
 	stopped bool // the stream has ended: none waits
 }
 
@@ -126,17 +126,17 @@ const (
 
 func newSession() *session {
 	s := &session{filled: make(chan struct{}, 1)}
-	s.room = sync.NewCond(&s.mu)
+	s.replied = sync.NewCond(&s.mu)
 	return s
 }
 
-// await waits for room for a write.
+// await waits until one more write may begin.
 func (s *session) await() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.stopped && (s.under >= relayWrites || len(s.out) >= relayReplies) {
 		s.waits = true
-		s.room.Wait()
+		s.replied.Wait()
 	}
 	s.waits = false
 	if s.stopped {
@@ -145,21 +145,21 @@ func (s *session) await() error {
 	return nil
 }
 
-// stop ends the wait for room.
+// stop ends the wait of await.
 func (s *session) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	s.room.Broadcast()
+	s.replied.Broadcast()
 }
 
-// finish ends the wait for room, and waits for the outcome of all writes under way.
+// finish ends the wait of await, and waits for the outcome of all writes under way.
 func (s *session) finish() {
 	s.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.under > 0 {
-		s.room.Wait()
+		s.replied.Wait()
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *session) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.under--
-	s.room.Broadcast()
+	s.replied.Broadcast()
 }
 
 func (s *session) reply(i *item) {
@@ -203,7 +203,7 @@ func (s *session) sendReplies(stream grpc.ServerStream) error {
 	s.mu.Lock()
 	out := s.out
 	s.out = nil
-	s.room.Broadcast()
+	s.replied.Broadcast()
 	s.mu.Unlock()
 	if len(out) == 0 {
 		return nil

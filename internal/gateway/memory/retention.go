@@ -98,17 +98,17 @@ func (l *leader) forget(ctx context.Context, revision int64) {
 	}
 }
 
-// room counts what the commands may take that are not applied yet.
-type room struct {
+// reservations counts what the commands may take that are not applied yet.
+type reservations struct {
 	mu     sync.Mutex
 	queued int64
 	until  int64         // freed is closed when no more than that is queued
 	freed  chan struct{} // nil: nobody waits
 }
 
-// take reserves the cost of a command, if what is free has room for it besides the queued ones. One that is alone needs
-// room only for what it certainly takes. Otherwise it returns a channel that is closed when half of them are applied.
-func (r *room) take(c keyspace.Cost, free int64) (wait <-chan struct{}) {
+// take reserves the cost of a command, if what is free suffices for it besides the queued ones. One that is alone needs
+// only what it certainly takes. Otherwise it returns a channel that is closed when half of them are applied.
+func (r *reservations) take(c keyspace.Cost, free int64) (wait <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.queued == 0 || r.queued+c.Most < free {
@@ -121,7 +121,7 @@ func (r *room) take(c keyspace.Cost, free int64) (wait <-chan struct{}) {
 	return r.freed
 }
 
-func (r *room) release(cost int64) {
+func (r *reservations) release(cost int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.queued -= cost; r.freed != nil && r.queued <= r.until {
@@ -133,7 +133,7 @@ func (r *room) release(cost int64) {
 // errWait: a command must wait until others are applied.
 var errWait = errors.New("others are queued")
 
-// reserve takes room for a proposal, as etcd's quota. Commands that are queued count as if they were applied.
+// reserve counts a proposal towards the quota, as etcd does. Commands that are queued count as if they were applied.
 func (l *leader) reserve(p *proposal) error {
 	_, err := l.tryReserve(p)
 	return err
@@ -148,21 +148,21 @@ func (l *leader) tryReserve(p *proposal) (wait <-chan struct{}, err error) {
 	if cost.Least >= free {
 		return nil, rpctypes.ErrGRPCNoSpace
 	}
-	if wait = l.room.take(cost, free); wait != nil {
+	if wait = l.reserved.take(cost, free); wait != nil {
 		return wait, errWait
 	}
-	p.room, p.cost = &l.room, cost.Most
+	p.reserved, p.cost = &l.reserved, cost.Most
 	return nil, nil
 }
 
-// await waits until there is room for a proposal. It has all history forgotten if the keyspace is full.
+// await waits until a proposal is reserved. It has all history forgotten if the keyspace is full.
 func (l *leader) await(ctx context.Context, p *proposal) error {
 	for forgot := false; ; {
 		wait, err := l.tryReserve(p)
 		switch {
 		case errors.Is(err, rpctypes.ErrGRPCNoSpace) && !forgot:
 			forgot = true
-			l.makeRoom(ctx, p)
+			l.forgetAll(ctx, p)
 		case !errors.Is(err, errWait):
 			return err
 		default:
@@ -178,8 +178,8 @@ func (l *leader) await(ctx context.Context, p *proposal) error {
 	}
 }
 
-// makeRoom forgets all history, unless another caller has made room meanwhile.
-func (l *leader) makeRoom(ctx context.Context, p *proposal) {
+// forgetAll forgets all history, unless another caller has done so meanwhile.
+func (l *leader) forgetAll(ctx context.Context, p *proposal) {
 	l.forgetting.Lock()
 	defer l.forgetting.Unlock()
 	full := l.space.Bytes()+p.command.Cost(0).Least >= l.g.o.QuotaBytes

@@ -94,7 +94,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	bounded("after a deletion", a, b, late)
 }
 
-// TestQueuedWritesCount: writes that are queued take room of the quota, with the values that they write again, until
+// TestQueuedWritesCount: writes that are queued count towards the quota, with the values that they write again, until
 // they are applied or given up. Others wait for it.
 func TestQueuedWritesCount(t *testing.T) {
 	const quota, value = 16 << 20, 1 << 20
@@ -114,7 +114,7 @@ func TestQueuedWritesCount(t *testing.T) {
 			queued = append(queued, p)
 		}
 		if n := len(queued); n < quota/value/2 || n >= quota/value {
-			t.Errorf("%s: %d writes of 1 MiB are queued, and there is room for 15", name, n)
+			t.Errorf("%s: %d writes of 1 MiB are queued, and the quota suffices for 15", name, n)
 		}
 		waited := make(chan error)
 		go func() { waited <- l.await(t.Context(), p) }()
@@ -127,8 +127,8 @@ func TestQueuedWritesCount(t *testing.T) {
 				p.release()
 			}
 		}
-		if l.room.queued != 0 {
-			t.Errorf("%s: %d bytes are reserved for nothing", name, l.room.queued)
+		if l.reserved.queued != 0 {
+			t.Errorf("%s: %d bytes are reserved for nothing", name, l.reserved.queued)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestManyWritesAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if l, _, _ := a.where(); l.room.queued != 0 {
-		t.Errorf("%d bytes are reserved for nothing", l.room.queued)
+	if l, _, _ := a.where(); l.reserved.queued != 0 {
+		t.Errorf("%d bytes are reserved for nothing", l.reserved.queued)
 	}
 }

@@ -156,7 +156,7 @@ func waitAny(t *testing.T, gateways []*gateway) *gateway {
 	eventually(t, "an active gateway", func() bool {
 		at := slices.IndexFunc(gateways, func(g *gateway) bool {
 			l, _, _ := g.where()
-			return l != nil && l.holds()
+			return l != nil && l.isActive()
 		})
 		if at >= 0 {
 			active = gateways[at]
@@ -295,7 +295,7 @@ func TestDeposed(t *testing.T) {
 	must(b.chain.Delete(t.Context(), "lock:"+a.lockName()))(t)
 	<-l.ctx.Done()
 	put("2")
-	if l.holds() {
+	if l.isActive() {
 		t.Error("a deposed gateway believes that it is active")
 	}
 	command := &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: []byte("k"), Value: []byte("late")}}

@@ -97,8 +97,8 @@ func (l *Log) Append(ctx context.Context, batch []byte) error {
 			batch, flags = packed, flagPacked
 		}
 	}
-	room := l.payloadBytes()
-	n := max((len(batch)+room-1)/room, 1)
+	most := l.payloadBytes()
+	n := max((len(batch)+most-1)/most, 1)
 	if n > l.meta.Entries/2 {
 		return ErrTooLarge
 	}
@@ -107,7 +107,7 @@ func (l *Log) Append(ctx context.Context, batch []byte) error {
 	}
 	values := make([][]byte, n)
 	for i := range values {
-		piece := batch[i*room : min((i+1)*room, len(batch))]
+		piece := batch[i*most : min((i+1)*most, len(batch))]
 		r := record{
 			keyspace: l.meta.ID, term: l.term, index: l.next + uint64(i), flags: flags, left: uint32(n - 1 - i), payload: piece,
 		}

@@ -241,7 +241,7 @@ func TestBounds(t *testing.T) {
 	}
 	small := softchain.Connect(t, softchain.Start(t, 1, 1, 10))
 	if _, err := Create(t.Context(), small, name, 1, 100, 1); !errors.Is(err, client.ErrFull) {
-		t.Errorf("a keyspace without room: %v", err)
+		t.Errorf("a full keyspace: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -168,7 +168,7 @@ func (l *Log) probeLength(ctx context.Context) error {
 	return fmt.Errorf("the chain's cells are too short: a log needs values of %d bytes", least)
 }
 
-// clear writes every object of the ring, so that they have their room in the chain, and a missing one means that the
+// clear writes every object of the ring, so that they have their places in the chain, and a missing one means that the
 // chain has lost its state.
 func (l *Log) clear(ctx context.Context, term uint64) error {
 	none, err := json.Marshal(Snapshot{})

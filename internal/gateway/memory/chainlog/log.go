@@ -22,7 +22,7 @@ var (
 	ErrDeposed = errors.New("a later writer took the log over")
 	// ErrLost: objects of the keyspace are gone, so the chain has lost its state.
 	ErrLost = errors.New("the chain has lost objects of the keyspace")
-	// ErrFull: the ring has no room until the next snapshot is complete.
+	// ErrFull: the ring is full until the next snapshot is complete.
 	ErrFull = errors.New("the log is full: its snapshot is not complete")
 	// ErrTooLarge: the batch takes more than half of the ring.
 	ErrTooLarge = errors.New("the batch is too large for the log")
@@ -127,7 +127,7 @@ func (l *Log) SnapshotDue(applied uint64) bool {
 	return applied >= l.retained.Load()+uint64(l.meta.Entries)/2
 }
 
-// payloadBytes is the room for a batch in one entry.
+// payloadBytes is the most bytes of a batch in one entry.
 func (l *Log) payloadBytes() int { return l.meta.ValueBytes - headerBytes }
 
 func (l *Log) metaKey() string { return l.prefix + "meta" }
