@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +67,9 @@ func newQuestion(what string) *cobra.Command {
 			fmt.Fprintf(out, "state: %s\n", s.State)
 			if s.Generation != "" {
 				fmt.Fprintf(out, "generation: %s\n", s.Generation)
+			}
+			if len(s.Out) > 0 {
+				fmt.Fprintf(out, "members that do not take part: %s\n", strings.Join(s.Out, ", "))
 			}
 			fmt.Fprintf(out, "this server reads through the chain: %v\n", s.Reading)
 			fmt.Fprintf(out, "answers wait for the chain: %v\n", !s.Free)

@@ -54,7 +54,7 @@ func (m *Machine) allLeft() bool {
 // number.
 func (m *Machine) leave() {
 	m.record.Left, m.record.Generation, m.record.Number = m.record.Generation, 0, 0
-	m.grants, m.valid = nil, false
+	m.grants, m.valid, m.lacks = nil, false, 0
 	m.slow(NotOn)
 }
 

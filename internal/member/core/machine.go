@@ -56,6 +56,9 @@ type Machine struct {
 
 	object object
 	known  Point // the register of the generation, as far as this member knows
+	taken  uint64
+	lacks  uint64
+	since  int64 // of lacks
 	pushed int64 // when the last push was sent
 
 	reads   []uint64 // that the next bundle serves
@@ -203,12 +206,23 @@ type Status struct {
 	Reading bool   // reads are asked from the chain
 	Free    bool   // nothing waits for a push
 	Known   Point  // the register, as far as this member knows
+	// Taken counts how often somebody else has written the own object.
+	Taken uint64
+	// Lacks is a member whose object the chain does not have although all have joined, and LacksFor the time since it was
+	// first missing; 0: there is none.
+	Lacks    uint64
+	LacksFor int64
 }
 
 // Status returns the state at a time.
 func (m *Machine) Status(now int64) Status {
-	return Status{
+	s := Status{
 		State: m.state, Joined: m.record.Generation, Reading: m.reading() && m.granted(now, m.known.Revision),
 		Free: !m.joined() && (!m.exposed || m.waited(now)), Known: m.known,
+		Taken: m.taken, Lacks: m.lacks,
 	}
+	if s.Lacks != 0 {
+		s.LacksFor = now - m.since
+	}
+	return s
 }

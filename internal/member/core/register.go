@@ -36,7 +36,8 @@ func (m *Machine) changeObject(now int64) {
 		o.call, o.writes = m.call(), false
 		m.emit(ReadObjects{o.call, []uint64{m.o.Member}})
 	case m.joined() && o.exists && o.value.Generation != m.record.Generation:
-		m.leave() // somebody else writes it
+		m.taken++ // by somebody else
+		m.failed(now)
 	default:
 		o.call, o.writes, o.next = m.call(), true, next
 		m.pushed = now
@@ -51,7 +52,8 @@ func (m *Machine) nextObject(now int64) (next Object, due bool) {
 	if m.joined() {
 		behind := !m.known.covers(m.applied) && (len(m.reveals) > 0 || now-m.pushed >= m.o.Every || m.belowFloor())
 		lost := !m.object.seen || !m.object.exists // it is made again: this life has applied all that it pushed before
-		return Object{m.record.Generation, m.applied}, behind || lost
+		other := m.object.value.Generation != m.record.Generation
+		return Object{m.record.Generation, m.applied}, behind || lost || other
 	}
 	if now < m.resting && !m.waits() {
 		return next, false
@@ -151,6 +153,7 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 	if whole && m.joined() && b.generation == m.record.Generation {
 		m.known = m.known.join(register)
 	}
+	m.miss(now, b.generation, found, ok)
 	granted := m.granted(now, register.Revision)
 	if !m.on(Recheck) {
 		granted = b.valid
@@ -182,6 +185,20 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 	}
 	m.readAll(false)
 	m.proceed(now)
+}
+
+// miss notes whose object is missing in an answer of the chain.
+func (m *Machine) miss(now int64, generation uint64, found []Found, ok bool) {
+	if !ok || !m.joined() || generation != m.record.Generation {
+		return
+	}
+	i := slices.IndexFunc(found, func(f Found) bool { return !counts(f, generation) })
+	switch {
+	case i < 0:
+		m.lacks = 0
+	case m.lacks == 0:
+		m.lacks, m.since = m.set[i], now
+	}
 }
 
 // counts reports whether an object counts for a generation.

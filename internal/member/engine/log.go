@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/membershippb"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -123,7 +124,7 @@ func (e *Engine) send(r core.Record) error {
 	})
 }
 
-// tell logs that fast reads have begun or ended.
+// tell logs that fast reads have begun or ended, and why they do not begin.
 func (e *Engine) tell() {
 	e.mu.Lock()
 	s := e.machine.Status(bootTime())
@@ -137,4 +138,32 @@ func (e *Engine) tell() {
 	default:
 		e.o.Log.Info("linearizable reads are answered by etcd", "generation", before.State.Generation)
 	}
+	if s.Taken == 1 && before.Taken == 0 {
+		e.o.Log.Warn("somebody else writes this member's object in the chain, so etcd answers reads: clusters with the same "+
+			"--initial-cluster and --initial-cluster-token cannot share a chain", "object", e.key(uint64(e.o.Server.MemberID())))
+	}
+	if long := int64(2 * e.o.TTL); s.LacksFor >= long && before.LacksFor < long {
+		e.o.Log.Warn("the chain does not have another member's object, so etcd answers reads: all members have to use the same chain",
+			"member", e.name(s.Lacks), "object", e.key(s.Lacks))
+	}
+}
+
+// name returns the name of a member.
+func (e *Engine) name(id uint64) string {
+	if m := e.o.Server.Cluster().Member(types.ID(id)); m != nil {
+		return m.Name
+	}
+	return types.ID(id).String()
+}
+
+// Out returns the names of the members that do not want to join, by the log: plain etcd, another release, or one whose
+// chain does not answer.
+func (e *Engine) Out() []string {
+	var names []string
+	for _, m := range e.take().Members {
+		if m.Record.Number == 0 {
+			names = append(names, e.name(m.ID))
+		}
+	}
+	return names
 }

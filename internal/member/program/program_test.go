@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -241,6 +242,9 @@ func TestInAndOut(t *testing.T) {
 	for i, s := range all {
 		if i > 0 {
 			is(t, "off", all[:i]...)
+			if got, err := Ask(t.Context(), all[0].dir, "status"); err != nil || !slices.Contains(got.Out, s.name) {
+				t.Errorf("%s is plain etcd: %+v, %v", s.name, got, err)
+			}
 		}
 		if state := s.end(syscall.SIGTERM); state != "signal: terminated" {
 			t.Errorf("etcd ended by %s", state)

@@ -112,7 +112,7 @@ func (r *Reads) look(ctx context.Context, c *client.Client) {
 	entries, err := os.ReadDir(r.dir)
 	if errors.Is(err, os.ErrPermission) && !r.told {
 		r.told = true
-		r.log.Info("reads of the chain use the network only: run the gateway as root to read from nodes on this machine",
+		r.log.Info("reads of the chain use the network only: run this process as root to read from nodes on this machine",
 			"reason", err)
 	}
 	for _, e := range entries {
