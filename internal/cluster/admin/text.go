@@ -49,11 +49,11 @@ func (t *table) text(width int) string {
 	for _, row := range t.rows {
 		var line strings.Builder
 		for i, cell := range row {
-			room := strings.Repeat(" ", widths[i]-visible(cell))
+			padding := strings.Repeat(" ", widths[i]-visible(cell))
 			if t.right[i] {
-				cell, room = room+cell, ""
+				cell, padding = padding+cell, ""
 			}
-			line.WriteString(cell + room)
+			line.WriteString(cell + padding)
 			if i < len(row)-1 {
 				line.WriteString("  ")
 			}

@@ -90,7 +90,7 @@ func checked(b []byte) ([]byte, error) {
 // next calls visit for the objects of the next block; false: that was the trailer, and all is well. The objects are
 // overwritten by the next call.
 func (r *reader) next(visit func(*Object) error) (bool, error) {
-	head := r.room(blockHeaderBytes)
+	head := r.resize(blockHeaderBytes)
 	if err := r.read(head); err != nil {
 		return false, err
 	}
@@ -101,7 +101,7 @@ func (r *reader) next(visit func(*Object) error) (bool, error) {
 	default:
 		return false, fmt.Errorf("%w: block %d begins impossibly", ErrDamaged, r.totals.Blocks)
 	}
-	whole := r.room(blockHeaderBytes + int(length) + crcBytes)
+	whole := r.resize(blockHeaderBytes + int(length) + crcBytes)
 	if err := r.read(whole[blockHeaderBytes:]); err != nil {
 		return false, err
 	}
@@ -116,8 +116,8 @@ func (r *reader) next(visit func(*Object) error) (bool, error) {
 	return true, r.objects(part[blockHeaderBytes:], count, visit)
 }
 
-// room returns the buffer with the given length, and keeps its beginning.
-func (r *reader) room(n int) []byte {
+// resize returns the buffer with the given length, and keeps its beginning.
+func (r *reader) resize(n int) []byte {
 	if n > cap(r.buffer) {
 		r.buffer = append(make([]byte, 0, max(n, maxBlockBytes+blockHeaderBytes+crcBytes)), r.buffer[:min(len(r.buffer), n)]...)
 	}

@@ -77,7 +77,7 @@ type BusyProgress struct {
 }
 
 const (
-	busyRest     = 10 * time.Millisecond // rest of a client between two operations
+	busyPause    = 10 * time.Millisecond // pause of a client between two operations
 	busyPatience = time.Minute           // wait for the cluster to be whole again
 	busyLook     = 20 * time.Millisecond // interval of checks for that
 	burnLonger   = time.Minute           // a burner whose parent hangs ends this long after the noise
@@ -135,7 +135,7 @@ func (b *busy) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer kv.Close()
-	b.work = newWork(kv, b.o.Objects, busyRest)
+	b.work = newWork(kv, b.o.Objects, busyPause)
 	if _, err := b.c.fill(ctx, b.o.Objects, ProbeValue, b.work.filled); err != nil {
 		return err
 	}

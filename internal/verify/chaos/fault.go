@@ -208,7 +208,7 @@ func (d *driver) agentPause() *fault {
 	node := d.pick(d.nodes)
 	return &fault{
 		hosts: []string{node}, costs: node,
-		begin: func(context.Context) error { return d.stops.hold(node) },
+		begin: func(context.Context) error { return d.stops.stop(node) },
 		end:   func(context.Context) error { return d.stops.release(node) },
 	}
 }
@@ -229,7 +229,7 @@ func (d *driver) leaderPause() *fault {
 	leader := d.pick([]string{d.leading.Host})
 	return &fault{
 		hosts: []string{leader}, silent: leader,
-		begin: func(context.Context) error { return d.stops.hold(leader) },
+		begin: func(context.Context) error { return d.stops.stop(leader) },
 		end:   func(context.Context) error { return d.stops.release(leader) },
 	}
 }

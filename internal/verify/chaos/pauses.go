@@ -20,22 +20,22 @@ const (
 type stops struct {
 	lab *lab.Lab
 
-	mu    sync.Mutex
-	held  map[string]int // reasons by host
-	since map[string]time.Time
-	total time.Duration // summed stop time of all processes
-	count int
+	mu      sync.Mutex
+	reasons map[string]int // reasons by host
+	since   map[string]time.Time
+	total   time.Duration // summed stop time of all processes
+	count   int
 }
 
 func newStops(l *lab.Lab) *stops {
-	return &stops{lab: l, held: make(map[string]int), since: make(map[string]time.Time)}
+	return &stops{lab: l, reasons: make(map[string]int), since: make(map[string]time.Time)}
 }
 
-// hold stops the process of a host. It ignores a process that is not running.
-func (s *stops) hold(host string) error {
+// stop stops the process of a host. It ignores a process that is not running.
+func (s *stops) stop(host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[host]++; s.held[host] > 1 || !s.lab.AgentAlive(host) {
+	if s.reasons[host]++; s.reasons[host] > 1 || !s.lab.AgentAlive(host) {
 		return nil
 	}
 	s.since[host] = time.Now()
@@ -47,7 +47,7 @@ func (s *stops) hold(host string) error {
 func (s *stops) release(host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[host]--; s.held[host] > 0 {
+	if s.reasons[host]--; s.reasons[host] > 0 {
 		return nil
 	}
 	if since, ok := s.since[host]; ok {
@@ -100,7 +100,7 @@ func (s *stops) follow(ctx context.Context, host string, next *schedule) error {
 		if !retry.Sleep(ctx, run) {
 			return nil
 		}
-		if err := s.hold(host); err != nil {
+		if err := s.stop(host); err != nil {
 			return err
 		}
 		goesOn := retry.Sleep(ctx, pause)

@@ -128,20 +128,20 @@ func (p *probes) check() error {
 }
 
 func (one *probe) run(ctx context.Context, begin time.Time, pause time.Duration) {
-	rest := time.NewTimer(rand.N(pause)) // spreads the probes over time
-	defer rest.Stop()
+	timer := time.NewTimer(rand.N(pause)) // spreads the probes over time
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-rest.C:
+		case <-timer.C:
 		}
 		if err := one.do(context.WithoutCancel(ctx)); err != nil {
 			one.sick = err
 		} else {
 			one.seen = append(one.seen, time.Since(begin))
 		}
-		rest.Reset(pause)
+		timer.Reset(pause)
 	}
 }
 

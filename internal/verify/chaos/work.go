@@ -17,7 +17,7 @@ type work struct {
 	store Store
 	keys  int
 	begun time.Time
-	rest  time.Duration // mean rest of a client between two operations
+	pause time.Duration // mean pause of a client between two operations
 
 	mu      sync.Mutex
 	written []history.Op // initial writes by fill
@@ -37,8 +37,8 @@ type laborer struct {
 	failed int
 }
 
-func newWork(kv *client.Client, keys int, rest time.Duration) *work {
-	return &work{store: Store{kv}, keys: keys, begun: time.Now(), rest: rest}
+func newWork(kv *client.Client, keys int, pause time.Duration) *work {
+	return &work{store: Store{kv}, keys: keys, begun: time.Now(), pause: pause}
 }
 
 // filled records an object before the clients start.
@@ -64,7 +64,7 @@ func (w *work) start(ctx context.Context, writers, readers int, seed uint64) {
 
 func (w *work) labor(ctx context.Context, l *laborer) {
 	defer l.gap.end()
-	for retry.Sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(w.rest))) {
+	for retry.Sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(w.pause))) {
 		op := history.Op{Client: l.index, Kind: l.kind, Key: objectKey(l.rng.IntN(w.keys))}
 		if op.Kind == history.Put {
 			op.Value = fmt.Sprintf("%d of client %d", len(l.ops), l.index)

@@ -28,7 +28,7 @@ type Workload struct {
 	Seed   uint64        // of each client's choices; it does not determine their interleaving
 	Prefix string        // of all keys, which have to be new to the store
 	Report func(ops int) // called about once a second; may be nil
-	// Pause is a client's mean rest before its next operation.
+	// Pause is a client's mean pause before its next operation.
 	Pause time.Duration
 	// Closed, if set, receives the growing history: all operations on some keys once no client
 	// works on them any more. Run returns nothing then. Calls are sequential, and clients do not
@@ -102,7 +102,7 @@ type worker struct {
 
 func (c *worker) run(ctx context.Context, store Store) {
 	defer c.keep.leave(c.index)
-	for c.rest(ctx) {
+	for c.pause(ctx) {
 		op, keySet := c.choose()
 		c.keep.enter(c.index, keySet)
 		op.Call = int64(time.Since(c.begin))
@@ -116,8 +116,8 @@ func (c *worker) run(ctx context.Context, store Store) {
 	}
 }
 
-// rest waits before the next operation and reports whether there is one.
-func (c *worker) rest(ctx context.Context) bool {
+// pause waits before the next operation and reports whether there is one.
+func (c *worker) pause(ctx context.Context) bool {
 	if c.w.Pause == 0 {
 		return ctx.Err() == nil
 	}

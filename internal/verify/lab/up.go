@@ -38,7 +38,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		return nil, err
 	}
 	defer unlock()
-	if err := makeRoom(o); err != nil {
+	if err := clearRemains(o); err != nil {
 		return nil, err
 	}
 	l, err := build(ctx, o)
@@ -59,9 +59,9 @@ func (o *Options) possible() error {
 	return nil
 }
 
-// makeRoom returns an error if a lab of this name is up, and removes the remains of one whose owner
+// clearRemains returns an error if a lab of this name is up, and removes the remains of one whose owner
 // has ended.
-func makeRoom(o Options) error {
+func clearRemains(o Options) error {
 	_, err := os.Stat(dir(o.Name))
 	if errors.Is(err, os.ErrNotExist) && len(namespaces(o.Name)) == 0 {
 		return nil

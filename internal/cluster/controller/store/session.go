@@ -37,12 +37,12 @@ func (s *session) keep(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		s.hold(ctx, lease)
+		s.keepAlive(ctx, lease)
 	}
 }
 
-// hold keeps one lease alive. When ctx ends it is revoked, so that others need not wait for its end.
-func (s *session) hold(ctx context.Context, lease clientv3.LeaseID) {
+// keepAlive keeps one lease alive. When ctx ends it is revoked, so that others need not wait for its end.
+func (s *session) keepAlive(ctx context.Context, lease clientv3.LeaseID) {
 	alive, end := context.WithCancel(context.Background())
 	defer end()
 	renewals, err := s.store.client.KeepAlive(alive, lease)
