@@ -104,6 +104,7 @@ test-ci:
 	$(MAKE) --no-print-directory race QUICK=1
 	$(MAKE) --no-print-directory test-kernels QUICK=1
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
+	@$(MAKE) --no-print-directory test-etcd QUICK=1 MEMBER=1
 	@$(MAKE) --no-print-directory test-http2
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
@@ -217,8 +218,8 @@ test-advisories: ## Run the tests of the HTTP/2 floods and of etcd's advisories
 	go test -count=1 -run '^($(ADVISORIES))' ./internal/gateway/grpcserver ./internal/gateway/serve ./internal/gateway/proxy
 
 .PHONY: test-etcd
-test-etcd: build ## Run etcd's own tests through gateways that cache; compiles them first. QUICK=1: the part that CI runs
-	PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
+test-etcd: build ## Run etcd's own tests through gateways that cache, or with MEMBER=1 on members that read through a chain. QUICK=1: what CI runs
+	MEMBER='$(MEMBER)' PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
 # RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the tables of docs/clients.md.
 .PHONY: test-clients

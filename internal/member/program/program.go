@@ -137,6 +137,7 @@ func (p *program) leave() {
 	defer p.stop()
 	select {
 	case e := <-p.engine:
+		defer func() { p.log.Info("the server reads through the chain no more", "fast-reads", p.front.Fast()) }()
 		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 		defer cancel()
 		if err := e.SetOff(ctx, true); err != nil {

@@ -23,10 +23,16 @@ const (
 // modules are directories of etcd's repository, and names of modules below its own.
 var modules = []string{"api", "client/pkg", "client/v3", "etcdctl", "etcdutl", "pkg", "server", "tests"}
 
+// programs are the directories of etcd's programs, and plainEtcd is the name of the server beside the script.
+var programs = []string{"server", "etcdctl", "etcdutl"}
+
+const plainEtcd = "etcd.real"
+
 // A tested is a package of tests.
 type tested struct {
 	dir, tags string
-	programs  bool // it starts programs, not packages of etcd
+	programs  bool   // it starts programs, not packages of etcd
+	quick     string // the tests that CI runs, as a regular expression; empty: none
 }
 
 var packages = []tested{
@@ -34,9 +40,15 @@ var packages = []tested{
 	{dir: "e2e", tags: "cluster_proxy", programs: true},
 	{dir: "integration", tags: "cluster_proxy"},
 	{dir: "integration/clientv3", tags: "cluster_proxy"},
-	{dir: "integration/clientv3/lease", tags: "cluster_proxy"},
-	{dir: "integration/clientv3/concurrency", tags: "cluster_proxy"},
+	{dir: "integration/clientv3/lease", tags: "cluster_proxy", quick: quickLeases},
+	{dir: "integration/clientv3/concurrency", tags: "cluster_proxy", quick: "."},
 }
+
+// quickLeases are short tests, in some of which the chain answers many reads.
+const quickLeases = "^Test(Lease(DeleteRangeContendDel|Grant|KeepAliveOnce|Leases|NotFoundError|Revoke|TimeToLive)|" +
+	"Leasing(ConcurrentPut|DeleteNonOwner|DeleteOwner|DeleteRange.*|Do|Get.*|Interval|OverwriteResponse|OwnerDelete.*|" +
+	"OwnerPut.*|PrevKey|Reconnect.*|RevGet|TxnAtomicCache|TxnNonOwnerPut|TxnOwnerDelete.*|TxnOwnerGet.*|" +
+	"TxnRandIfThenOrElse|TxnRangeCmp))$"
 
 // Reasons of more than one test.
 const (
@@ -62,15 +74,6 @@ var differences = map[string]string{
 // place has the integration tests wait, after the first read of a key, until the chain answers its reads.
 const place = "NETCRAQ_PLACE=1"
 
-// quick are tests for CI. They are short, and in some of them the chain answers many reads.
-var quick = map[string]string{
-	"integration/clientv3/concurrency": ".",
-	"integration/clientv3/lease": "^Test(Lease(DeleteRangeContendDel|Grant|KeepAliveOnce|Leases|NotFoundError|Revoke|TimeToLive)|" +
-		"Leasing(ConcurrentPut|DeleteNonOwner|DeleteOwner|DeleteRange.*|Do|Get.*|Interval|OverwriteResponse|OwnerDelete.*|" +
-		"OwnerPut.*|PrevKey|Reconnect.*|RevGet|TxnAtomicCache|TxnNonOwnerPut|TxnOwnerDelete.*|TxnOwnerGet.*|" +
-		"TxnRandIfThenOrElse|TxnRangeCmp))$",
-}
-
 // chosen returns the tests of a package that $PACKAGE and $RUN, a regular expression, or $QUICK choose; nil: none.
 func (p *tested) chosen() *regexp.Regexp {
 	if only := os.Getenv("PACKAGE"); only != "" && only != p.dir {
@@ -79,17 +82,17 @@ func (p *tested) chosen() *regexp.Regexp {
 	if os.Getenv("QUICK") == "" {
 		return regexp.MustCompile(os.Getenv("RUN"))
 	}
-	if tests := quick[p.dir]; tests != "" {
+	if tests := p.quick; tests != "" {
 		return regexp.MustCompile(tests)
 	}
 	return nil
 }
 
-// TestSuites runs etcd's tests through gateways that cache. Tests that fail run again; of those that fail again,
-// [suite.Explain] finds the reason.
-func TestSuites(t *testing.T) {
-	gateway := suite.Absolute(t, netcraq)
-	if _, err := os.Stat(gateway); err != nil {
+// compiled returns the product's program. The test is skipped if it is a quick one, and etcd's tests cannot be had.
+func compiled(t *testing.T, version string) string {
+	t.Helper()
+	program := suite.Absolute(t, netcraq)
+	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("%v: run make test-etcd, which compiles it", err)
 	}
 	if os.Getenv("QUICK") != "" {
@@ -97,10 +100,20 @@ func TestSuites(t *testing.T) {
 			t.Skip("etcd's tests cannot be downloaded: ", err)
 		}
 	}
+	return program
+}
+
+// TestSuites runs etcd's tests through gateways that cache. Tests that fail run again; of those that fail again,
+// [suite.Explain] finds the reason.
+func TestSuites(t *testing.T) {
+	if os.Getenv("MEMBER") != "" {
+		t.Skip("members are tried")
+	}
+	gateway := compiled(t, version)
 	dir := suite.Absolute(t, copied)
 	prepare(t, dir)
 	if slices.ContainsFunc(packages, func(p tested) bool { return p.programs && p.chosen() != nil }) {
-		compilePrograms(t, dir)
+		compilePrograms(t, dir, "testdata/etcd", programs...)
 	}
 	for _, p := range packages {
 		if tests := p.chosen(); tests != nil {
@@ -110,16 +123,7 @@ func TestSuites(t *testing.T) {
 }
 
 func (p *tested) test(t *testing.T, gateway, dir string, tests *regexp.Regexp) {
-	program, sources, tags := filepath.Join(t.TempDir(), "tests"), filepath.Join(dir, "tests"), "-tags="+p.tags
-	if err := suite.Download(sources, p.dir, tags); err != nil && os.Getenv("QUICK") != "" {
-		t.Skip("etcd's tests need modules that cannot be downloaded: ", err)
-	}
-	suite.Compile(t, sources, p.dir, program, tags)
-	list := exec.Command(program, "-test.list", ".")
-	list.Dir = filepath.Join(dir, "tests", p.dir)
-	names := slices.DeleteFunc(strings.Fields(string(suite.Output(t, list))), func(name string) bool {
-		return !strings.HasPrefix(name, "Test") || !tests.MatchString(name)
-	})
+	program, names := p.compile(t, dir, tests)
 	run := func(names []string, environment ...string) (r suite.Results) {
 		for _, name := range names {
 			r.Add(p.run(t, gateway, program, dir, name, environment))
@@ -130,6 +134,21 @@ func (p *tested) test(t *testing.T, gateway, dir string, tests *regexp.Regexp) {
 	through.Add(run(through.Failed(), "NETCRAQ="+gateway, place))
 	t.Logf("through gateways: %v", through)
 	suite.Explain(t, through, differences, run)
+}
+
+// compile compiles the tests of a package, and lists those that are chosen.
+func (p *tested) compile(t *testing.T, dir string, tests *regexp.Regexp) (program string, names []string) {
+	t.Helper()
+	program, sources, tags := filepath.Join(t.TempDir(), "tests"), filepath.Join(dir, "tests"), "-tags="+p.tags
+	if err := suite.Download(sources, p.dir, tags); err != nil && os.Getenv("QUICK") != "" {
+		t.Skip("etcd's tests need modules that cannot be downloaded: ", err)
+	}
+	suite.Compile(t, sources, p.dir, program, tags)
+	list := exec.Command(program, "-test.list", ".")
+	list.Dir = filepath.Join(dir, "tests", p.dir)
+	return program, slices.DeleteFunc(strings.Fields(string(suite.Output(t, list))), func(name string) bool {
+		return !strings.HasPrefix(name, "Test") || !tests.MatchString(name)
+	})
 }
 
 // run runs one test. Each has its own chain: clusters of different tests have the same identity.
@@ -151,10 +170,7 @@ func (p *tested) run(t *testing.T, gateway, program, dir, name string, environme
 
 // prepare copies etcd's modules, and has its tests start gateways.
 func prepare(t *testing.T, dir string) {
-	suite.Remove(t, dir)
-	for _, name := range modules {
-		suite.Copy(t, suite.Module(t, ".", project+strings.TrimSuffix(name, "/v3")+"/v3@"+version), filepath.Join(dir, name))
-	}
+	copyModules(t, dir, version, modules...)
 	for _, file := range []string{"testdata/cluster_proxy.go", "testdata/placer.go"} {
 		suite.Add(t, file, filepath.Join(dir, "tests/framework/integration"))
 	}
@@ -165,16 +181,26 @@ func prepare(t *testing.T, dir string) {
 		[2]string{`InitialClusterToken = "new"`, `InitialClusterToken = newToken()`})
 }
 
-// compilePrograms compiles etcd's programs, with a script in the place of etcd's own proxy.
-func compilePrograms(t *testing.T, dir string) {
+// copyModules replaces a directory by modules of etcd.
+func copyModules(t *testing.T, dir, version string, names ...string) {
+	t.Helper()
+	suite.Remove(t, dir)
+	for _, name := range names {
+		suite.Copy(t, suite.Module(t, ".", project+strings.TrimSuffix(name, "/v3")+"/v3@"+version), filepath.Join(dir, name))
+	}
+}
+
+// compilePrograms compiles etcd's programs, with a script in the place of etcd.
+func compilePrograms(t *testing.T, dir, script string, sources ...string) {
+	t.Helper()
 	bin := filepath.Join(dir, "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for source, program := range map[string]string{"server": "etcd.real", "etcdctl": "etcdctl", "etcdutl": "etcdutl"} {
-		suite.Build(t, filepath.Join(dir, source), filepath.Join(bin, program))
+	for _, source := range sources {
+		suite.Build(t, filepath.Join(dir, source), filepath.Join(bin, strings.Replace(source, "server", plainEtcd, 1)))
 	}
-	suite.Add(t, "testdata/etcd", bin)
+	suite.Add(t, script, bin)
 	if err := os.Chmod(filepath.Join(bin, "etcd"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func Run(t *testing.T, c *exec.Cmd) Results {
 var (
 	begun = regexp.MustCompile(`^=== RUN +([^/\s]+)$`)
 	ended = regexp.MustCompile(`^--- (PASS|SKIP|FAIL): (\S+)`)
-	reads = regexp.MustCompile(`gateway: (\d+) reads from the chain`)
+	// reads is what a gateway's clients print, and what a member logs when it is stopped.
+	reads = regexp.MustCompile(`gateway: (\d+) reads from the chain|"fast-reads":(\d+)`)
 )
 
 // parse reads the output of tests. A test that did not end has failed.
@@ -60,8 +61,8 @@ func parse(text string) Results {
 		if found := ended.FindStringSubmatch(line); found != nil {
 			r.status[found[2]] = found[1]
 		}
-		if found := reads.FindStringSubmatch(line); found != nil {
-			n, _ := strconv.Atoi(found[1]) // digits
+		for _, found := range reads.FindAllStringSubmatch(line, -1) {
+			n, _ := strconv.Atoi(found[1] + found[2]) // digits: one of them is empty
 			r.hits += n
 		}
 		r.output[name] += line + "\n"

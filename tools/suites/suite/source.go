@@ -103,7 +103,7 @@ func Edit(t *testing.T, path string, replacements ...[2]string) {
 // Compile compiles the tests of a package into a program.
 func Compile(t *testing.T, dir, name, program string, options ...string) {
 	t.Helper()
-	compile(t, dir, append([]string{"test", "-c", "-o", program}, options...), "./"+name)
+	compile(t, dir, append([]string{"test", "-c", "-vet=off", "-o", program}, options...), "./"+name)
 }
 
 // Build compiles the program in a directory.
