@@ -71,6 +71,9 @@ var differences = map[string]string{
 	"TestV3WatchCloseCancelRace":              watches,
 }
 
+// variable names the program that tests start. etcd's tests pass a variable on to programs only if its name begins so.
+const variable = "EXPECT_NETCRAQ="
+
 // place has the integration tests wait, after the first read of a key, until the chain answers its reads.
 const place = "NETCRAQ_PLACE=1"
 
@@ -130,8 +133,8 @@ func (p *tested) test(t *testing.T, gateway, dir string, tests *regexp.Regexp) {
 		}
 		return r
 	}
-	through := run(names, "NETCRAQ="+gateway, place)
-	through.Add(run(through.Failed(), "NETCRAQ="+gateway, place))
+	through := run(names, variable+gateway, place)
+	through.Add(run(through.Failed(), variable+gateway, place))
 	t.Logf("through gateways: %v", through)
 	suite.Explain(t, through, differences, run)
 }
@@ -160,8 +163,8 @@ func (p *tested) run(t *testing.T, gateway, program, dir, name string, environme
 		}
 		c.Dir = filepath.Join(dir, "tests", p.dir)
 		c.Env = append(os.Environ(), environment...)
-		if slices.Contains(environment, "NETCRAQ="+gateway) {
-			c.Env = append(c.Env, "NETCRAQ_CHAIN="+suite.StartChain(t, gateway))
+		if slices.Contains(environment, variable+gateway) {
+			c.Env = append(c.Env, "EXPECT_CHAIN="+suite.StartChain(t, gateway))
 		}
 		r = suite.Run(t, c)
 	})

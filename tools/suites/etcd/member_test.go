@@ -22,7 +22,7 @@ const (
 var memberPackages = []tested{
 	{
 		dir: "common", tags: "e2e", programs: true,
-		quick: "^Test(KVPut|KVGet|KVDelete|TxnSucc|LeaseGrantAndList|WatchWithPrevKV|AuthEnable|MemberList)$",
+		quick: "^Test(KVPut|KVGet|KVDelete|TxnSucc|LeaseGrantAndList|AuthEnable|MemberList)$",
 	},
 	{dir: "e2e", programs: true},
 	{dir: "robustness", programs: true},
@@ -80,7 +80,7 @@ func (p *tested) tryMembers(t *testing.T, netcraq, dir string, tests *regexp.Reg
 		}
 		return r
 	}
-	member := []string{"NETCRAQ=" + netcraq, "NETCRAQ_CHAIN=" + chain}
+	member := []string{variable + netcraq, "EXPECT_CHAIN=" + chain}
 	through := run(names, member...)
 	through.Add(run(through.Failed(), member...))
 	t.Logf("with members that read through a chain: %v", through)

@@ -38,11 +38,11 @@ func ToGRPC(c *clientv3.Client) GRPCAPI {
 // newClientV3 returns a client of a cluster whose limit of requests is not known.
 func newClientV3(cfg clientv3.Config) (*clientv3.Client, error) { return newClientOf(0, cfg) }
 
-// newClientOf returns a client with a gateway of its own, if $NETCRAQ names the program. The members take requests of so
+// newClientOf returns a client with a gateway of its own, if $EXPECT_NETCRAQ names the program. The members take requests of so
 // many bytes; 0: the default. The certificates of these tests have names, which a gateway does not take: clients with TLS
 // use etcd itself.
 func newClientOf(maxRequestBytes uint, cfg clientv3.Config) (*clientv3.Client, error) {
-	if cfg.TLS != nil || os.Getenv("NETCRAQ") == "" {
+	if cfg.TLS != nil || os.Getenv("EXPECT_NETCRAQ") == "" {
 		return newWritten(cfg)
 	}
 	// A client may send more than the members take: then they say so.
@@ -117,7 +117,7 @@ func (c *closing) Close() error {
 	return err
 }
 
-// startGateway starts a gateway that caches in the chain of the cluster file $NETCRAQ_CHAIN. It leaves no goroutine,
+// startGateway starts a gateway that caches in the chain of the cluster file $EXPECT_CHAIN. It leaves no goroutine,
 // which the tests would find if they do not close the client.
 func startGateway(etcd []string, maxRequestBytes int) (address string, stop func(), err error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,7 +126,7 @@ func startGateway(etcd []string, maxRequestBytes int) (address string, stop func
 	}
 	address = free.Addr().String()
 	free.Close()
-	command := exec.Command(os.Getenv("NETCRAQ"), "gateway", "--listen", address, "--cluster", os.Getenv("NETCRAQ_CHAIN"),
+	command := exec.Command(os.Getenv("EXPECT_NETCRAQ"), "gateway", "--listen", address, "--cluster", os.Getenv("EXPECT_CHAIN"),
 		"--endpoints", strings.Join(etcd, ","), "--pin", "")
 	if maxRequestBytes > 0 {
 		command.Args = append(command.Args, "--max-request-bytes", fmt.Sprint(maxRequestBytes))
