@@ -47,13 +47,7 @@ func TestKubeadm(t *testing.T) {
 	if !inNamespaces(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS|unix.CLONE_NEWPID) {
 		return
 	}
-	ownFiles(t)
-	ownNetwork(t)
-	k := &kubeadm{t: t, pods: newStaticPods(t)}
-	k.makeControlPlane()
-	k.pods.sync("etcd", "kube-apiserver")
-	k.awaitAPI()
-	controllers := startChain(t)
+	k, controllers := startKubeadm(t)
 	n := newCounterAt(t, &counter{of: configMaps, server: kubeadmAPI}, adminClient(t))
 	n.run(t, "in and out of a kubeadm cluster", func() {
 		k.in(controllers)
@@ -61,6 +55,18 @@ func TestKubeadm(t *testing.T) {
 		k.awaitHits()
 		k.out()
 	})
+}
+
+// startKubeadm makes a machine, with an API server and a chain that run. It returns the chain's controllers.
+func startKubeadm(t *testing.T) (k *kubeadm, controllers string) {
+	t.Helper()
+	ownFiles(t)
+	ownNetwork(t)
+	k = &kubeadm{t: t, pods: newStaticPods(t)}
+	k.makeControlPlane()
+	k.pods.sync("etcd", "kube-apiserver")
+	k.awaitAPI()
+	return k, startChain(t)
 }
 
 // kubeadm is a machine that kubeadm has set up.
