@@ -18,7 +18,8 @@ const (
 // Window is what an API server saw of a system within its time.
 type Window struct {
 	Lists     int     `json:"lists"`
-	P50ms     float64 `json:"p50_ms"` // of the waits for the cache
+	MeanMs    float64 `json:"mean_ms"` // of the waits for the cache
+	P50ms     float64 `json:"p50_ms"`
 	P99ms     float64 `json:"p99_ms"`
 	AskedPerS float64 `json:"asked_per_s"` // requests for progress
 	ToldPerS  float64 `json:"told_per_s"`  // progress
@@ -28,8 +29,8 @@ type Window struct {
 type System struct {
 	Name string `json:"name"`
 	Window
-	P50Ratio float64  `json:"p50_ratio"` // to etcd's median, median over the rounds
-	Rounds   []Window `json:"rounds"`
+	Ratio  float64  `json:"ratio"` // of the mean to etcd's, median over the rounds
+	Rounds []Window `json:"rounds"`
 }
 
 // Result compares the systems.
@@ -59,7 +60,8 @@ func (r *Result) summarise() {
 		s.P99ms = median(func(w, _ *Window) float64 { return w.P99ms })
 		s.AskedPerS = median(func(w, _ *Window) float64 { return w.AskedPerS })
 		s.ToldPerS = median(func(w, _ *Window) float64 { return w.ToldPerS })
-		s.P50Ratio = median(func(w, etcd *Window) float64 { return w.P50ms / etcd.P50ms })
+		s.MeanMs = median(func(w, _ *Window) float64 { return w.MeanMs })
+		s.Ratio = median(func(w, etcd *Window) float64 { return w.MeanMs / etcd.MeanMs })
 		for _, w := range s.Rounds {
 			s.Lists += w.Lists
 		}
@@ -68,12 +70,12 @@ func (r *Result) summarise() {
 
 // Table returns a row for each system.
 func (r *Result) Table() ([]string, [][]string) {
-	header := []string{"store", "wait p50 ms", "ratio", "wait p99 ms", "requests/s", "progress/s", "lists"}
+	header := []string{"store", "mean wait ms", "ratio", "p50 ms", "p99 ms", "requests/s", "progress/s", "lists"}
 	var rows [][]string
 	for i := range r.Systems {
 		s := &r.Systems[i]
 		rows = append(rows, []string{
-			s.Name, fmt.Sprintf("%.2f", s.P50ms), fmt.Sprintf("%.3f", s.P50Ratio), fmt.Sprintf("%.1f", s.P99ms),
+			s.Name, fmt.Sprintf("%.2f", s.MeanMs), fmt.Sprintf("%.3f", s.Ratio), fmt.Sprintf("%.2f", s.P50ms), fmt.Sprintf("%.1f", s.P99ms),
 			fmt.Sprintf("%.1f", s.AskedPerS), fmt.Sprintf("%.1f", s.ToldPerS), fmt.Sprint(s.Lists),
 		})
 	}

@@ -186,9 +186,16 @@ func (b *bench) measure(ctx context.Context, s *system, seed uint64) (Window, er
 	}
 	slices.Sort(waits)
 	return Window{
-		Lists: len(waits), P50ms: statistics.Quantile(0.5, waits), P99ms: statistics.Quantile(0.99, waits),
+		Lists: len(waits), MeanMs: mean(waits), P50ms: statistics.Quantile(0.5, waits), P99ms: statistics.Quantile(0.99, waits),
 		AskedPerS: float64(nowAsked-asked) / took, ToldPerS: float64(nowTold-told) / took,
 	}, nil
+}
+
+func mean(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
 }
 
 // arrivals makes calls at random moments until the time is over. They do not wait for each other.

@@ -84,7 +84,7 @@ var reserved = []struct {
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
-		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases",
+		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases", eval + "/lists",
 		eval + "/lists", eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
 		"and its checks, to members, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to the evaluation"},

@@ -6,21 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Progress tests what a server tells streams of watches about their progress. Clients watch at one address and write at another,
 // which may be the same.
 func Progress(t *testing.T, watches, writes string) {
-	w, kv := connect(t, watches), pb.NewKVClient(connect(t, writes))
+	w, kv := connect(t, watches), pb.NewKVClient(connect(t, writes).ActiveConnection())
 	t.Run("goes on", func(t *testing.T) { progressGoesOn(t, w, kv) })
 	t.Run("only on request", func(t *testing.T) { progressOnlyOnRequest(t, w, kv) })
 	for seed := range uint64(3) {
@@ -28,9 +26,9 @@ func Progress(t *testing.T, watches, writes string) {
 	}
 }
 
-func connect(t *testing.T, address string) *grpc.ClientConn {
+func connect(t *testing.T, address string) *clientv3.Client {
 	t.Helper()
-	c, err := grpc.NewClient(strings.TrimPrefix(address, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +44,9 @@ type watchStream struct {
 	answers chan *pb.WatchResponse // closed at the end of the stream
 }
 
-func openWatches(t *testing.T, c *grpc.ClientConn) *watchStream {
+func openWatches(t *testing.T, c *clientv3.Client) *watchStream {
 	t.Helper()
-	s, err := pb.NewWatchClient(c).Watch(t.Context())
+	s, err := pb.NewWatchClient(c.ActiveConnection()).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +120,7 @@ func put(t *testing.T, kv pb.KVClient, key string) int64 {
 const patience = time.Minute
 
 // progressGoesOn expects that a client which requests progress is told of later revisions too, without a request.
-func progressGoesOn(t *testing.T, c *grpc.ClientConn, kv pb.KVClient) {
+func progressGoesOn(t *testing.T, c *clientv3.Client, kv pb.KVClient) {
 	w := openWatches(t, c)
 	w.create(&pb.WatchCreateRequest{Key: []byte("other")})
 	requests, writes, answers := 0, 0, 0
@@ -155,7 +153,7 @@ func progressGoesOn(t *testing.T, c *grpc.ClientConn, kv pb.KVClient) {
 }
 
 // progressOnlyOnRequest expects that streams whose clients request no progress are told none.
-func progressOnlyOnRequest(t *testing.T, c *grpc.ClientConn, kv pb.KVClient) {
+func progressOnlyOnRequest(t *testing.T, c *clientv3.Client, kv pb.KVClient) {
 	asks, silent := openWatches(t, c), openWatches(t, c)
 	asks.create(&pb.WatchCreateRequest{Key: []byte("other")})
 	for _, notify := range []bool{false, true} {
@@ -207,23 +205,68 @@ const (
 
 // progressFollowsEvents has writers write, and a client create and cancel watches on one stream, of the future and of the past,
 // while it requests progress. Progress of a revision must follow all events up to it, of all watches, and nothing is missing.
-func progressFollowsEvents(t *testing.T, c *grpc.ClientConn, kv pb.KVClient, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 1))
-	w := openWatches(t, c)
+func progressFollowsEvents(t *testing.T, c *clientv3.Client, kv pb.KVClient, seed uint64) {
 	prefix := fmt.Sprintf("progress/%d/", seed)
-	first := put(t, kv, prefix)
-	written := make(map[int64]string) // the key that a revision wrote, or deleted
-	var mu sync.Mutex
+	p := &progressTest{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), prefix: prefix, first: put(t, kv, prefix), w: openWatches(t, c),
+		watches: make(map[int64]*kept),
+	}
 	var writers sync.WaitGroup
+	written := p.write(kv, seed, &writers)
+	done := make(chan struct{})
+	go func() {
+		writers.Wait()
+		close(done)
+	}()
+	newest := int64(0) // revision when all writes had ended
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for newest == 0 || len(p.watches) < progressWatches || p.behind(newest) {
+		select {
+		case <-done:
+			done, newest = nil, put(t, kv, prefix)
+		case <-again.C:
+			p.w.requestProgress()
+		case a, ok := <-p.w.answers:
+			if !ok {
+				t.Fatal("the stream of watches has ended")
+			}
+			p.take(a)
+		}
+		p.create()
+	}
+	for id, k := range p.watches {
+		for revision, key := range written {
+			if !k.over && k.create.StartRevision > 0 && len(k.create.Filters) == 0 && k.covers([]byte(key)) && !k.events[revision] {
+				t.Errorf("watch %d was told progress of revision %d, and not the event of %d", id, k.told, revision)
+			}
+		}
+	}
+}
+
+// progressTest is one run of progressFollowsEvents.
+type progressTest struct {
+	t       *testing.T
+	random  *rand.Rand
+	prefix  string // of the keys
+	first   int64  // revision before the writes
+	w       *watchStream
+	watches map[int64]*kept
+}
+
+// write has writers write. It returns the key that each revision wrote, or deleted, when they are done.
+func (p *progressTest) write(kv pb.KVClient, seed uint64, writers *sync.WaitGroup) map[int64]string {
+	written := make(map[int64]string)
+	var mu sync.Mutex
 	for i := range progressWriters {
 		random := rand.New(rand.NewPCG(seed, uint64(2+i)))
 		writers.Go(func() {
 			for range progressWrites {
-				key := fmt.Sprintf("%s%02d", prefix, random.IntN(progressKeys))
-				revision, err := write(t.Context(), kv, []byte(key), random.IntN(5) == 0)
+				key := fmt.Sprintf("%s%02d", p.prefix, random.IntN(progressKeys))
+				revision, err := write(p.t.Context(), kv, []byte(key), random.IntN(5) == 0)
 				switch {
 				case err != nil:
-					t.Errorf("write: %v", err)
+					p.t.Errorf("write: %v", err)
 					return
 				case revision == 0:
 					continue
@@ -234,67 +277,46 @@ func progressFollowsEvents(t *testing.T, c *grpc.ClientConn, kv pb.KVClient, see
 			}
 		})
 	}
-	done := make(chan struct{})
-	go func() {
-		writers.Wait()
-		close(done)
-	}()
-	watches, created := make(map[int64]*kept), 0
-	newest := int64(0) // revision when all writes had ended
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for newest == 0 || created < progressWatches || behind(watches, newest) {
-		select {
-		case <-done:
-			done, newest = nil, put(t, kv, prefix)
-		case <-again.C:
-			w.requestProgress()
-		case a, ok := <-w.answers:
-			if !ok {
-				t.Fatal("the stream of watches has ended")
-			}
-			switch k := watches[a.WatchId]; {
-			case isProgress(a):
-				for _, k := range watches {
-					if k.created {
-						k.told = a.Header.Revision
-					}
-				}
-			case a.Created:
-				k.created = true
-			case a.Canceled:
-				if a.CompactRevision != 0 {
-					t.Fatalf("%v", a)
-				}
-				k.over = true
-			default:
-				k.take(t, a)
+	return written
+}
+
+// take takes an answer.
+func (p *progressTest) take(a *pb.WatchResponse) {
+	switch k := p.watches[a.WatchId]; {
+	case isProgress(a):
+		for _, k := range p.watches {
+			if k.created {
+				k.told = a.Header.Revision
 			}
 		}
-		if created < progressWatches && random.IntN(8) == 0 {
-			created++
-			k := newWatch(random, prefix, int64(created), first)
-			watches[int64(created)] = k
-			w.create(k.create)
-			if old := int64(random.IntN(3 * progressWatches)); old > 0 && watches[old] != nil && !watches[old].over {
-				w.request(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: old}}})
-			}
-		}
+	case a.Created:
+		k.created = true
+	case a.CompactRevision != 0:
+		p.t.Fatalf("%v", a)
+	case a.Canceled:
+		k.over = true
+	default:
+		k.take(p.t, a)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	for id, k := range watches {
-		for revision, key := range written {
-			if !k.over && k.create.StartRevision > 0 && len(k.create.Filters) == 0 && k.covers([]byte(key)) && !k.events[revision] {
-				t.Errorf("watch %d was told progress of revision %d, and not the event of %d", id, k.told, revision)
-			}
-		}
+}
+
+// create creates a watch now and then, and cancels another one.
+func (p *progressTest) create() {
+	id := int64(len(p.watches) + 1)
+	if id > progressWatches || p.random.IntN(8) > 0 {
+		return
+	}
+	k := newWatch(p.random, p.prefix, id, p.first)
+	p.watches[id] = k
+	p.w.create(k.create)
+	if old := int64(p.random.IntN(3 * progressWatches)); p.watches[old] != nil && !p.watches[old].over && old != id {
+		p.w.request(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: old}}})
 	}
 }
 
 // behind reports whether a watch was not told that it has had all events.
-func behind(watches map[int64]*kept, newest int64) bool {
-	for _, k := range watches {
+func (p *progressTest) behind(newest int64) bool {
+	for _, k := range p.watches {
 		if !k.over && k.told < newest {
 			return true
 		}
