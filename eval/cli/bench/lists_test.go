@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// TestBenchLists lists briefly with all stores. Waits depend on the machine, so it expects progress only: etcd answers each request
-// once, and our stores more often.
+// TestBenchLists lists briefly with all stores. Waits depend on the machine, so it expects progress only: etcd answers
+// each request once, and our stores more often.
 func TestBenchLists(t *testing.T) {
 	needEtcd(t)
 	out, code, err := clitest.Netcraq("bench", "lists", "--plane", "soft", "--members", "1", "--seconds", "2", "--rounds", "1", "--json")

@@ -4,14 +4,15 @@ import "time"
 
 // Progress decides when a stream of watches is told its progress, beside the answers to its client's own requests.
 //
-// A client that waits until its copy of some keys has a revision requests progress, and etcd answers once. An API server
-// requests at most every 100 ms. So progress goes on after a request: whenever the store has a newer revision, at most every
-// few milliseconds, until the client has not requested progress for a while. A stream whose client never requests progress is
-// told nothing.
+// A client that waits until its copy of some keys has a revision requests progress, and etcd answers once. An API
+// server requests at most every 100 ms. So progress goes on after a request: whenever the store has a newer revision,
+// at most every few milliseconds, until the client has not requested progress for a while. A stream whose client never
+// requests progress is told nothing.
 //
-// Progress only asks for answers. The store makes them, when all watches of the stream have had all events. etcd keeps the answer
-// that it has created a watch apart from events and progress, so that answer may overtake a progress that was made before: the
-// client would believe that the new watch has had events that are still to come. Progress leaves these answers out.
+// Progress only asks for answers. The store makes them, when all watches of the stream have had all events. etcd keeps
+// the answer that it has created a watch apart from events and progress, so that answer may overtake a progress that
+// was made before: the client would believe that the new watch has had events that are still to come. Progress leaves
+// these answers out.
 type Progress struct {
 	requested time.Time     // when the client requested progress last; zero: never
 	unmet     int           // requests of the client without an answer
@@ -30,17 +31,18 @@ type Progress struct {
 type create struct{ number, open int }
 
 const (
-	// progressFor is how long after a request of its client a stream is told more. An API server that waits requests progress
-	// again after 100 ms.
+	// progressFor is how long after a request of its client a stream is told more. An API server that waits requests
+	// progress again after 100 ms.
 	progressFor = 250 * time.Millisecond
 	// progressPause is the least time between two of the answers that the client did not request.
 	progressPause = 5 * time.Millisecond
-	// longestProgressPause bounds the pause after questions that had no answer with a newer revision. The store answers none
-	// while it catches up with a watch.
+	// longestProgressPause bounds the pause after questions that had no answer with a newer revision. The store answers
+	// none while it catches up with a watch.
 	longestProgressPause = 100 * time.Millisecond
 )
 
-// ProgressStep is what a stream does next. If it neither asks nor waits, it does nothing until the client requests progress.
+// ProgressStep is what a stream does next. If it neither asks nor waits, it does nothing until the client requests
+// progress.
 type ProgressStep struct {
 	Ask    bool          // ask the store for the stream's progress
 	Wait   time.Duration // take the next step after this time
@@ -98,8 +100,8 @@ func (p *Progress) Next(now time.Time, newest int64) ProgressStep {
 	return ProgressStep{Ask: true}
 }
 
-// Answered notes an answer of the store, and reports whether the client gets it: it has a newer revision than the one before, or
-// the client has requested it.
+// Answered notes an answer of the store, and reports whether the client gets it: it has a newer revision than the one
+// before, or the client has requested it.
 func (p *Progress) Answered(revision int64) bool {
 	p.open = max(0, p.open-1)
 	for i := range p.creating {

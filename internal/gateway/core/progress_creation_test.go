@@ -81,8 +81,8 @@ func (m *modelStore) send(random *rand.Rand) {
 	}
 }
 
-// TestProgressOfNewWatches creates watches of the past while progress is under way. No progress may tell the client of events that a
-// watch has not had, and it is told everything in the end.
+// TestProgressOfNewWatches creates watches of the past while progress is under way. No progress may tell the client of
+// events that a watch has not had, and it is told everything in the end.
 func TestProgressOfNewWatches(t *testing.T) {
 	for seed := range uint64(2000) {
 		var p Progress

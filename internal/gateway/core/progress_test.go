@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestProgressIsBounded has a random client and a random store use a stream: it asks only while the client requests progress, with
-// pauses, and the client gets no more answers than it has requested and the store has moved.
+// TestProgressIsBounded has a random client and a random store use a stream: it asks only while the client requests
+// progress, with pauses, and the client gets no more answers than it has requested and the store has moved.
 func TestProgressIsBounded(t *testing.T) {
 	for seed := range uint64(200) {
 		var p Progress

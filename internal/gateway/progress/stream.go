@@ -58,8 +58,8 @@ func New(s grpc.ServerStream, m Messages, newest Newest) *Stream {
 	return &Stream{ServerStream: s, messages: m, newest: newest}
 }
 
-// RecvMsg implements [grpc.ServerStream]. It returns requests of the client, and requests for progress that the client did not
-// send.
+// RecvMsg implements [grpc.ServerStream]. It returns requests of the client, and requests for progress that the client
+// did not send.
 func (s *Stream) RecvMsg(m any) error {
 	for {
 		step, moved := s.next()
@@ -141,7 +141,8 @@ func (s *Stream) receive(to chan<- received) {
 	to <- r
 }
 
-// SendMsg implements [grpc.ServerStream]. It leaves out progress that tells the client nothing new, or more than is true.
+// SendMsg implements [grpc.ServerStream]. It leaves out progress that tells the client nothing new, or more than is
+// true.
 func (s *Stream) SendMsg(m any) error {
 	if !s.passes(m) {
 		return nil

@@ -39,8 +39,8 @@ func (c *client) SendMsg(m any) error {
 	return nil
 }
 
-// open opens a stream, and serves it with a store that answers every request for progress at once with the mark's revision. Other
-// requests go to others.
+// open opens a stream, and serves it with a store that answers every request for progress at once with the mark's
+// revision. Other requests go to others.
 func open(ctx context.Context, m *Mark) (c *client, others chan *pb.WatchRequest, ended chan error) {
 	c = &client{ctx: ctx, requests: make(chan *pb.WatchRequest), answers: make(chan *pb.WatchResponse, 1000)}
 	others, ended = make(chan *pb.WatchRequest, 10), make(chan error, 1)
@@ -87,8 +87,8 @@ func (c *client) expect(t *testing.T, revisions ...int64) {
 	}
 }
 
-// TestStreamFollowsTheStore: after a request the client is told each newer revision, those of 5 ms at once, until it has not
-// requested progress for a while. Before, it is told nothing.
+// TestStreamFollowsTheStore: after a request the client is told each newer revision, those of 5 ms at once, until it
+// has not requested progress for a while. Before, it is told nothing.
 func TestStreamFollowsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Mark

@@ -41,6 +41,6 @@ func (w watchFrames) Answer(answer any) (progress.Kind, int64) {
 // progressRequest is an encoded [progress.Request].
 var progressRequest = mem.BufferSlice{mem.SliceBuffer{0x1a, 0}}
 
-// longestWithoutEvents is more than the length of an answer without events. It has a header, numbers, and perhaps the reason why a
-// watch was canceled.
+// longestWithoutEvents is more than the length of an answer without events. It has a header, numbers, and perhaps the
+// reason why a watch was canceled.
 const longestWithoutEvents = 1 << 10

@@ -15,8 +15,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Progress tests what a server tells streams of watches about their progress. Clients watch at one address and write at another,
-// which may be the same.
+// Progress tests what a server tells streams of watches about their progress. Clients watch at one address and write at
+// another, which may be the same.
 func Progress(t *testing.T, watches, writes string) {
 	w, kv := connect(t, watches), pb.NewKVClient(connect(t, writes).ActiveConnection())
 	t.Run("goes on", func(t *testing.T) { progressGoesOn(t, w, kv) })
@@ -203,8 +203,9 @@ const (
 	progressWrites  = 300 // of each writer
 )
 
-// progressFollowsEvents has writers write, and a client create and cancel watches on one stream, of the future and of the past,
-// while it requests progress. Progress of a revision must follow all events up to it, of all watches, and nothing is missing.
+// progressFollowsEvents has writers write, and a client create and cancel watches on one stream, of the future and of
+// the past, while it requests progress. Progress of a revision must follow all events up to it, of all watches, and
+// nothing is missing.
 func progressFollowsEvents(t *testing.T, c *clientv3.Client, kv pb.KVClient, seed uint64) {
 	prefix := fmt.Sprintf("progress/%d/", seed)
 	p := &progressTest{
