@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -130,7 +131,7 @@ func TestStreamFollowsTheStore(t *testing.T) {
 		c.requests <- Request()
 		c.expect(t, 100)
 		close(c.requests)
-		if err := <-ended; err != io.EOF {
+		if err := <-ended; !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 	})
@@ -145,7 +146,7 @@ func TestStreamEnds(t *testing.T) {
 		c.requests <- Request()
 		<-time.After(time.Millisecond) // of the bubble
 		cancel()
-		if err := <-ended; err != context.Canceled {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
