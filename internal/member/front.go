@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -11,9 +12,11 @@ import (
 	"go.etcd.io/etcd/server/v3/auth"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/member/core"
+	"github.com/netcraq/netcraq/internal/member/rpc"
 )
 
 // behindWithin bounds how long a read waits until this member has applied the read point. After that it uses ReadIndex.
@@ -22,23 +25,23 @@ const behindWithin = 250 * time.Millisecond
 // Front passes clients' calls to etcd's handlers. Its interceptors run inside etcd's own.
 type Front struct {
 	Counters
+	ping     keepalive.ServerParameters // of clients' connections
+	once     sync.Once
+	stopped  chan struct{} // closed when no more connections are served
 	started  chan struct{} // closed when the fields below are valid
 	server   *etcdserver.EtcdServer
 	register Register
+	rpc      *rpc.Server
 }
 
 // NewFront makes a front. Calls wait until [Front.Start].
-func NewFront() *Front { return &Front{started: make(chan struct{})} }
+func NewFront() *Front { return &Front{started: make(chan struct{}), stopped: make(chan struct{})} }
 
 // Start lets calls pass.
 func (f *Front) Start(server *etcdserver.EtcdServer, register Register) {
 	f.server, f.register = server, register
+	f.rpc = rpc.New(server, rpc.Options{Unary: f.unary, Stream: f.stream, Ahead: f.ahead, Ping: f.ping})
 	close(f.started)
-}
-
-// Options are options for etcd's gRPC server.
-func (f *Front) Options() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(f.unary), grpc.ChainStreamInterceptor(f.stream)}
 }
 
 // wait returns when the front has started.

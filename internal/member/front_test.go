@@ -37,13 +37,14 @@ type of struct {
 	server *etcdserver.EtcdServer
 }
 
-func (s of) ReadPoint(context.Context) (core.Point, Reason) {
+func (s of) ReadPoint(then func(core.Point, Reason)) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	p, why := s.point, None
 	if s.away {
-		return core.Point{}, ReasonOf(core.NoChain)
+		p, why = core.Point{}, ReasonOf(core.NoChain)
 	}
-	return s.point, None
+	s.mu.Unlock()
+	then(p, why)
 }
 
 func (s of) Reveal(ctx context.Context, p core.Point) error {
@@ -84,14 +85,19 @@ func (s of) Pause(context.Context) (func(), error) {
 	}, nil
 }
 
-// start runs three members with one register.
+// start runs three members with one register. The front serves their clients' connections.
 func start(t *testing.T) (*etcdtest.Cluster, []*Front, *shared) {
+	t.Helper()
+	return startWith(t, (*Front).Configure)
+}
+
+func startWith(t *testing.T, configure func(*Front, *embed.Config)) (*etcdtest.Cluster, []*Front, *shared) {
 	t.Helper()
 	register := new(shared)
 	fronts := make([]*Front, 3)
 	c := etcdtest.Start(t, len(fronts), func(i int, m *etcdtest.Member) {
 		fronts[i] = NewFront()
-		m.Config = func(c *embed.Config) { c.GRPCAdditionalServerOptions = fronts[i].Options() }
+		m.Config = func(c *embed.Config) { configure(fronts[i], c) }
 	})
 	for i, m := range c.Members {
 		fronts[i].Start(m.Server, of{register, m.Server})

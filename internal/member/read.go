@@ -9,12 +9,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/member/core"
+	"github.com/netcraq/netcraq/internal/member/rpc"
 )
 
 // readPoint returns the point at which a read has to be answered, once this member has applied it. ok is false if etcd
 // has to answer by ReadIndex. asked is the revision that the read names, or 0.
 func (f *Front) readPoint(ctx context.Context, asked int64) (p core.Point, ok bool) {
-	p, why := f.register.ReadPoint(ctx)
+	if p, ok := rpc.PointIn(ctx); ok {
+		return p, true
+	}
+	p, why := f.ask(ctx)
 	if why != None {
 		f.count(why)
 		return p, false
@@ -28,6 +32,34 @@ func (f *Front) readPoint(ctx context.Context, asked int64) (p core.Point, ok bo
 		return p, false
 	}
 	return p, true
+}
+
+// ask asks the register for a read point.
+func (f *Front) ask(ctx context.Context) (core.Point, Reason) {
+	type answer struct {
+		point core.Point
+		why   Reason
+	}
+	asked := make(chan answer, 1)
+	f.register.ReadPoint(func(p core.Point, why Reason) { asked <- answer{p, why} })
+	select {
+	case a := <-asked:
+		return a.point, a.why
+	case <-ctx.Done():
+		return core.Point{}, Canceled
+	}
+}
+
+// ahead asks for the read point of a call that has no goroutine. ok is false if the call has to wait for something else.
+func (f *Front) ahead(then func(p core.Point, ok bool)) {
+	f.register.ReadPoint(func(p core.Point, why Reason) {
+		then(p, why == None && f.has(p) && !f.server.AuthStore().IsAuthEnabled())
+	})
+}
+
+// has reports whether this member has applied a point.
+func (f *Front) has(p core.Point) bool {
+	return f.server.AppliedIndex() >= p.Index && f.server.KV().Rev() >= p.Revision
 }
 
 // reach waits until this member has applied a point, and reports whether it has.

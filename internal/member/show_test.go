@@ -159,7 +159,12 @@ var methods = map[string]func(ctx context.Context, m *etcdtest.Member) (int64, e
 
 // TestEverythingIsRevealed: no answer has a revision that may not be shown, and none comes before it may be shown.
 func TestEverythingIsRevealed(t *testing.T) {
-	c, _, register := start(t)
+	t.Run("front's server", func(t *testing.T) { everythingIsRevealed(t, (*Front).Configure) })
+	t.Run("etcd's server", func(t *testing.T) { everythingIsRevealed(t, (*Front).intercept) })
+}
+
+func everythingIsRevealed(t *testing.T, configure func(*Front, *embed.Config)) {
+	c, _, register := startWith(t, configure)
 	m := c.Members[1]
 	put(t, c.Members[0], "k", "v")
 	if _, err := c.Members[0].Client.Lease.Grant(t.Context(), 600); err != nil {
@@ -291,7 +296,7 @@ func TestMembersChangeWhilePaused(t *testing.T) {
 		t.Errorf("records: %v", added.Members)
 	}
 	front := NewFront()
-	next.Config = func(c *embed.Config) { c.GRPCAdditionalServerOptions = front.Options() }
+	next.Config = front.Configure
 	next.Begin()
 	next.Await()
 	front.Start(next.Server, of{register, next.Server})

@@ -99,6 +99,9 @@ func (s *Call) Pass(message []byte) {
 	s.start()
 }
 
+// Caller is a context for an answer that no handler makes. It has the call's metadata, and ends with the connection.
+func (s *Call) Caller() context.Context { return metadata.NewIncomingContext(s.conn.ctx, s.request.md) }
+
 // Metadata is what the client sent with the call. It is not to be changed.
 func (s *Call) Metadata() metadata.MD { return s.request.md }
 
@@ -126,7 +129,7 @@ func (s *Call) start() {
 	default:
 		c.running++
 	}
-	go s.handle()
+	c.server.run(s)
 }
 
 // next starts the next call when a handler has ended. The caller holds mu.
@@ -137,7 +140,7 @@ func (c *conn) next() {
 	}
 	s := c.later[0]
 	c.later[0], c.later = nil, c.later[1:]
-	go s.handle()
+	c.server.run(s)
 }
 
 // handle runs the handler.
@@ -317,7 +320,7 @@ func (s *Call) pump() {
 		s.last()
 	case s.pending != nil && s.window > 0 && !s.queued: // the connection's window is used up, or its output waits to be written
 		s.queued = true
-		if len(c.waiting) >= 2*maxCalls { // half of them at least were reset
+		if len(c.waiting) >= 2*max(maxCalls, len(c.calls)) { // half of them at least were reset
 			c.waiting = slices.DeleteFunc(c.waiting, func(s *Call) bool { return s.over })
 		}
 		c.waiting = append(c.waiting, s)

@@ -3,6 +3,7 @@ package grpcserver
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -14,6 +15,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 
 	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
@@ -74,7 +77,7 @@ func newConn(s *Server, n net.Conn) *conn {
 		window: firstWindow, ours: firstWindow, initial: firstWindow, maxFrame: firstFrame,
 	}
 	c.work, c.room = sync.NewCond(&c.mu), sync.NewCond(&c.mu)
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(peer.NewContext(context.Background(), peerOf(n)))
 	c.in.init()
 	name := ""
 	if n != nil {
@@ -82,6 +85,21 @@ func newConn(s *Server, n net.Conn) *conn {
 	}
 	c.account = s.o.Memory.join(name, c.evict)
 	return c
+}
+
+// peerOf tells handlers who calls.
+func peerOf(n net.Conn) *peer.Peer {
+	p := &peer.Peer{}
+	if n == nil {
+		return p
+	}
+	p.Addr, p.LocalAddr = n.RemoteAddr(), n.LocalAddr()
+	if secure, is := n.(interface{ ConnectionState() tls.ConnectionState }); is {
+		p.AuthInfo = credentials.TLSInfo{
+			State: secure.ConnectionState(), CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+		}
+	}
+	return p
 }
 
 // What HTTP/2 has before any SETTINGS.
@@ -158,14 +176,13 @@ func (c *conn) evict() {
 
 // handshake exchanges the prefaces and the first SETTINGS.
 func (c *conn) handshake() error {
-	if err := c.net.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
-		return err
-	}
+	late := time.AfterFunc(prefaceTimeout, c.close) // and no deadline: whoever had the connection before may lift it still
+	defer late.Stop()
 	reader := bufio.NewReaderSize(c.net, readBuffer)
 	c.framer = http2.NewFramer(nil, reader)
 	c.framer.SetReuseFrames()
 	c.framer.SetMaxReadFrameSize(firstFrame)
-	most := uint32(maxCalls)
+	most := uint32(min(c.server.o.MaxCalls, math.MaxUint32))
 	if c.trusted {
 		most = math.MaxUint32
 	}
@@ -193,10 +210,7 @@ func (c *conn) handshake() error {
 	if !ok || settings.IsAck() {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	if err := c.settings(settings); err != nil {
-		return err
-	}
-	return c.net.SetReadDeadline(time.Time{})
+	return c.settings(settings)
 }
 
 // read takes frames until the connection ends.

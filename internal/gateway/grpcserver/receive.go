@@ -71,7 +71,7 @@ func (c *conn) enter(r *request, unary bool) (call *Call, start, complete bool, 
 	}
 	c.last = id
 	c.note(id, closedByBoth)
-	full := !c.trusted && (max(c.active, len(c.calls)) >= maxCalls || c.headerBytes > maxHeadersBytes)
+	full := !c.trusted && (max(c.active, len(c.calls)) >= c.server.o.MaxCalls || c.headerBytes > maxHeadersBytes)
 	page := r.page && c.server.o.Page != nil
 	switch {
 	case malformed || r.trailers:

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -30,6 +31,8 @@ type Options struct {
 	Waits func(method string) bool
 	// Memory bounds requests and answers of all connections. nil: [DefaultMemory] for this server alone.
 	Memory *Memory
+	// MaxCalls limits the calls under way of a connection. 0: [maxCalls].
+	MaxCalls int
 	// MaxMessageBytes is the largest request. It is also the unit of what requests that have not arrived as a whole may
 	// take: see [largeOfConn].
 	MaxMessageBytes int
@@ -78,6 +81,8 @@ const (
 	maxHeldBytes = 16 << 20
 	// waitingBytes is what a call takes elsewhere that waits until its answer may be received: the window towards etcd.
 	waitingBytes = 128 << 10
+	// maxResting workers wait for the next call.
+	maxResting = 256
 	// prefaceTimeout is how long a client may take to send the first frame.
 	prefaceTimeout = 20 * time.Second
 )
@@ -90,6 +95,9 @@ const serverAnswers = 32
 type Server struct {
 	o       Options
 	answers *semaphore.Weighted // of all connections, that are received from elsewhere
+	idle    chan *Call          // to workers that have no call
+	resting atomic.Int32        // workers that have none
+	ended   chan struct{}       // closed when the server ends
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -106,8 +114,11 @@ func New(o Options) *Server {
 	if o.Memory == nil {
 		o.Memory = NewMemory(0)
 	}
+	if o.MaxCalls == 0 {
+		o.MaxCalls = maxCalls
+	}
 	return &Server{
-		o: o, answers: semaphore.NewWeighted(serverAnswers),
+		o: o, answers: semaphore.NewWeighted(serverAnswers), idle: make(chan *Call), ended: make(chan struct{}),
 		listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool),
 	}
 }
@@ -190,6 +201,9 @@ func (c *Connection) End() {
 // Stop ends the server. Calls under way may finish until ctx ends; no others begin.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
+	if !s.ending {
+		close(s.ended)
+	}
 	s.ending = true
 	for l := range s.listeners {
 		l.Close()

@@ -131,7 +131,6 @@ func (l *leader) apply(b *batch) {
 		p.finish(l.g.execute(&p.command))
 	}
 	b.flush()
-	l.g.applied.Raise(l.g.space.Revision())
 	if l.g.space != l.space {
 		l.cancel(errRebuilt)
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/client"
@@ -26,25 +27,37 @@ func (e *Engine) key(id uint64) string {
 // through the network.
 func (e *Engine) readObjects(a core.ReadObjects) {
 	found, have := make([]core.Found, len(a.Members)), make([]bool, len(a.Members))
-	keys := make([]string, len(a.Members))
-	for i, id := range a.Members {
-		keys[i] = e.key(id)
-	}
-	e.readNearby(keys, found, have)
+	keys, hashed := e.keysOf(a.Members)
+	e.readNearby(hashed, found, have)
 	ok := e.readFar(keys, found, have)
 	e.do(func(now int64) { e.machine.Objects(now, a.Call, found, ok) })
 }
 
-func (e *Engine) readNearby(keys []string, found []core.Found, have []bool) {
+// keys are those of some members' objects.
+type keys struct {
+	members []uint64
+	names   []string
+	hashed  []wire.Key
+}
+
+// keysOf returns the keys of members' objects. Most bundles are for the same members.
+func (e *Engine) keysOf(members []uint64) ([]string, []wire.Key) {
+	k := e.keys.Load()
+	if k == nil || !slices.Equal(k.members, members) {
+		k = &keys{members: slices.Clone(members)}
+		for _, id := range members {
+			name := e.key(id)
+			hashed, _ := wire.HashKey([]byte(name)) // fails for keys that are too long
+			k.names, k.hashed = append(k.names, name), append(k.hashed, hashed)
+		}
+		e.keys.Store(k)
+	}
+	return k.names, k.hashed
+}
+
+func (e *Engine) readNearby(hashed []wire.Key, found []core.Found, have []bool) {
 	if e.o.Nearby == nil {
 		return
-	}
-	hashed := make([]wire.Key, len(keys))
-	for i, key := range keys {
-		var err error
-		if hashed[i], err = wire.HashKey([]byte(key)); err != nil {
-			return
-		}
 	}
 	e.o.Nearby.Read(hashed, func(i int, version uint64, epoch uint32, value []byte) {
 		have[i] = true

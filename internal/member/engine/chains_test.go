@@ -61,7 +61,7 @@ func apart(t *testing.T, chains ...objects.Chain) (c *cluster, log *logged) {
 	c.Cluster = etcdtest.Start(t, n, func(i int, m *etcdtest.Member) {
 		m.Config = func(e *embed.Config) {
 			c.fronts[i] = member.NewFront()
-			e.GRPCAdditionalServerOptions = c.fronts[i].Options()
+			c.fronts[i].Configure(e)
 		}
 	})
 	for i, m := range c.Members {

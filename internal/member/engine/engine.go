@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,7 @@ const (
 	// every is how often the machine is called when nothing happens, and how soon a revision is pushed that nobody waits for.
 	every = 50 * time.Millisecond
 	// sampleEvery is the least time between two looks at the members' records.
-	sampleEvery = time.Millisecond
+	sampleEvery = 5 * time.Millisecond
 	// patience is how long something waits for a push before the member leaves the generation.
 	patience = 500 * time.Millisecond
 )
@@ -52,20 +53,16 @@ type Engine struct {
 	pushes  atomic.Uint64
 	nearby  atomic.Uint64 // objects read from the memory of a node on this machine
 	far     atomic.Uint64 // objects read through the network
+	keys    atomic.Pointer[keys]
 
 	mu      sync.Mutex // of all below
 	machine *core.Machine
 	last    uint64
-	reads   map[uint64]chan read
+	reads   map[uint64]func(core.Point, member.Reason)
+	arrived []uint64                 // reads that the machine does not know yet
 	waiting map[uint64]chan struct{} // reveals and leaves
 	off     uint64                   // the leave of SetOff; 0: none
 	phase   core.Status              // as logged
-}
-
-// read is the answer to [Engine.ReadPoint].
-type read struct {
-	point core.Point
-	slow  member.Reason
 }
 
 // Start begins to take part.
@@ -75,7 +72,7 @@ func Start(o Options) *Engine {
 	}
 	e := &Engine{
 		o: o, records: make(chan core.Record, 16),
-		reads: make(map[uint64]chan read), waiting: make(map[uint64]chan struct{}),
+		reads: make(map[uint64]func(core.Point, member.Reason)), waiting: make(map[uint64]chan struct{}),
 		machine: core.New(core.Options{
 			Member: uint64(o.Server.MemberID()), Life: newLife(), TTL: int64(o.TTL), Every: int64(every),
 			Patience: int64(patience), Rest: int64(o.TTL), Without: o.Without,
@@ -110,16 +107,13 @@ func (e *Engine) do(event func(now int64)) {
 	e.mu.Lock()
 	event(bootTime())
 	var later []core.Action
+	var answers []answer
 	for _, action := range e.machine.Actions() {
 		switch a := action.(type) {
 		case core.Ready:
-			for _, id := range a.Reads {
-				e.answer(id, read{point: a.Point})
-			}
+			answers = append(answers, e.take(a.Reads, a.Point, member.None))
 		case core.Slow:
-			for _, id := range a.Reads {
-				e.answer(id, read{slow: member.ReasonOf(a.Why)})
-			}
+			answers = append(answers, e.take(a.Reads, core.Point{}, member.ReasonOf(a.Why)))
 		case core.Show:
 			e.end(a.Reveals)
 		case core.Left:
@@ -132,14 +126,28 @@ func (e *Engine) do(event func(now int64)) {
 	for _, action := range later {
 		e.perform(action)
 	}
+	for _, a := range answers {
+		for _, then := range a.reads {
+			then(a.point, a.slow)
+		}
+	}
 }
 
-// answer ends a read. The lock is held.
-func (e *Engine) answer(id uint64, r read) {
-	if c := e.reads[id]; c != nil {
+// answer is the answer to reads.
+type answer struct {
+	reads []func(core.Point, member.Reason)
+	point core.Point
+	slow  member.Reason
+}
+
+// take takes reads that have an answer. The lock is held.
+func (e *Engine) take(ids []uint64, p core.Point, slow member.Reason) answer {
+	a := answer{make([]func(core.Point, member.Reason), len(ids)), p, slow}
+	for i, id := range ids {
+		a.reads[i] = e.reads[id]
 		delete(e.reads, id)
-		c <- r
 	}
+	return a
 }
 
 // end ends what waits. The lock is held.
@@ -172,24 +180,26 @@ func (e *Engine) perform(action core.Action) {
 }
 
 // ReadPoint implements [member.Register].
-func (e *Engine) ReadPoint(ctx context.Context) (core.Point, member.Reason) {
-	answer, id := make(chan read, 1), uint64(0)
-	e.do(func(now int64) {
-		e.last++
-		id = e.last
-		e.reads[id] = answer
-		e.machine.Read(now, id)
-	})
-	select {
-	case r := <-answer:
-		return r.point, r.slow
-	case <-ctx.Done():
-	case <-e.ctx.Done():
-	}
+func (e *Engine) ReadPoint(then func(core.Point, member.Reason)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.reads, id)
-	return core.Point{}, member.Canceled
+	e.last++
+	e.reads[e.last] = then
+	if e.arrived = append(e.arrived, e.last); len(e.arrived) == 1 {
+		go e.gather()
+	}
+}
+
+// gather tells the machine of the reads that have arrived. It first lets other goroutines run: the busier the process is, the
+// more reads share a bundle.
+func (e *Engine) gather() {
+	runtime.Gosched()
+	e.do(func(now int64) {
+		for _, id := range e.arrived {
+			e.machine.Read(now, id)
+		}
+		e.arrived = e.arrived[:0]
+	})
 }
 
 // Reveal implements [member.Register].

@@ -84,7 +84,7 @@ func start(t *testing.T, without ...core.Rule) *cluster {
 	c.Cluster = etcdtest.Start(t, 3, func(i int, m *etcdtest.Member) {
 		m.Config = func(e *embed.Config) {
 			c.fronts[i] = member.NewFront()
-			e.GRPCAdditionalServerOptions = c.fronts[i].Options()
+			c.fronts[i].Configure(e)
 		}
 	})
 	for i := range c.Members {
@@ -274,7 +274,7 @@ func TestLearner(t *testing.T) {
 	}
 	c.fronts, c.engines = append(c.fronts, member.NewFront()), append(c.engines, nil)
 	c.chains = append(c.chains, &cut{Chain: c.chain})
-	next.Config = func(e *embed.Config) { e.GRPCAdditionalServerOptions = c.fronts[3].Options() }
+	next.Config = c.fronts[3].Configure
 	next.Begin()
 	next.Await()
 	c.engine(3)

@@ -31,8 +31,8 @@ func newLife() uint64 {
 // bootTime is a clock that counts while the machine is suspended, in nanoseconds.
 func bootTime() int64 { return int64(dataplane.BootTime()) }
 
-// take returns the applied state of the own server.
-func (e *Engine) take() core.Sample {
+// look returns the applied state of the own server.
+func (e *Engine) look() core.Sample {
 	s := core.Sample{Asked: bootTime()}
 	for _, m := range e.o.Server.Cluster().Members() {
 		s.Members = append(s.Members, core.Member{ID: uint64(m.ID), Record: member.RecordIn(m.ClientURLs)})
@@ -44,7 +44,7 @@ func (e *Engine) take() core.Sample {
 // sample tells the machine what the own server has applied.
 func (e *Engine) sample() {
 	e.do(func(int64) {
-		s := e.take()
+		s := e.look()
 		e.machine.Applied(bootTime(), s)
 	})
 	e.tell()
@@ -81,7 +81,7 @@ func (e *Engine) renew() {
 	defer cancel()
 	err := e.o.Server.LinearizableReadNotify(ctx)
 	e.do(func(int64) {
-		s := e.take()
+		s := e.look()
 		e.machine.Renewed(bootTime(), asked, s, err == nil)
 	})
 }
@@ -160,7 +160,7 @@ func (e *Engine) name(id uint64) string {
 // chain does not answer.
 func (e *Engine) Out() []string {
 	var names []string
-	for _, m := range e.take().Members {
+	for _, m := range e.look().Members {
 		if m.Record.Number == 0 {
 			names = append(names, e.name(m.ID))
 		}

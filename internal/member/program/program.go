@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -100,7 +101,10 @@ func (p *program) configure(c *embed.Config) error {
 		return fmt.Errorf("--chain-identity: %w", err)
 	}
 	p.chain = newChain(o, p.pins, p.log)
-	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions, p.front.Options()...)
+	p.front.Configure(c)
+	if setting := member.Refused(c); setting != "" {
+		p.log.Info("etcd's own gRPC server serves clients, which takes more CPU time", "because_of", setting)
+	}
 	return nil
 }
 
@@ -135,6 +139,7 @@ func (p *program) started(e *embed.Etcd) {
 // leave ends fast reads before the server stops: plain etcd may be started next.
 func (p *program) leave() {
 	defer p.stop()
+	defer p.endCalls()
 	select {
 	case e := <-p.engine:
 		defer func() { p.log.Info("the server reads through the chain no more", "fast-reads", p.front.Fast()) }()
@@ -147,6 +152,16 @@ func (p *program) leave() {
 	default: // it has never taken part
 	}
 }
+
+// endCalls ends clients' connections. Calls under way may take as long as etcd lets them.
+func (p *program) endCalls() {
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	p.front.Stop(ctx)
+}
+
+// endWithin is what etcd has by default: the time of a request and of two elections.
+const endWithin = 7 * time.Second
 
 // leaveWithin bounds how long a stop waits for the other members.
 const leaveWithin = engine.DefaultTTL + engine.DefaultTTL/2

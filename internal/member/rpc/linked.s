@@ -1,0 +1,1 @@
+// Functions of linked.go have no bodies, which needs a file of this kind in the package.
