@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/member/core"
 )
 
@@ -17,10 +18,18 @@ func (f *Front) stream(service any, s grpc.ServerStream, info *grpc.StreamServer
 	switch info.FullMethod {
 	case pb.KV_RangeStream_FullMethodName:
 		return f.rangeStream(service, shown, handle)
+	case pb.Watch_Watch_FullMethodName:
+		return handle(service, progress.New(shown, progress.Decoded{}, f.newest))
 	case pb.Maintenance_Snapshot_FullMethodName:
 		shown.opaque = true
 	}
 	return handle(service, shown)
+}
+
+// newest is the revision of this member's store. Progress of a stream of watches follows it.
+func (f *Front) newest() (revision int64, moved <-chan struct{}) {
+	moved = f.server.ApplyWait(f.server.AppliedIndex() + 1)
+	return f.server.KV().Rev(), moved
 }
 
 // shownStream is a stream whose messages wait until they may be shown.

@@ -131,6 +131,7 @@ func (l *leader) apply(b *batch) {
 		p.finish(l.g.execute(&p.command))
 	}
 	b.flush()
+	l.g.applied.Raise(l.g.space.Revision())
 	if l.g.space != l.space {
 		l.cancel(errRebuilt)
 		return

@@ -112,6 +112,7 @@ func (g *Gateway) applyBatch(batch []byte) error {
 		}
 		batch = batch[m+int(n):]
 	}
+	g.applied.Raise(g.space.Revision())
 	return nil
 }
 

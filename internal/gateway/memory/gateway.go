@@ -20,6 +20,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
@@ -73,7 +74,8 @@ type Gateway struct {
 	log  *chainlog.Log // nil: the keyspace was not found yet
 
 	began   time.Time
-	contact atomic.Int64 // when the chain answered last, since began
+	contact atomic.Int64  // when the chain answered last, since began
+	applied progress.Mark // the revision of this gateway's copy
 
 	mu      sync.Mutex
 	space   *keyspace.Keyspace

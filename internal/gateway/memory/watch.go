@@ -13,8 +13,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/gateway/progress"
 )
 
 // maxControl responses to requests of a stream wait to be sent.
@@ -37,6 +39,9 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 		return err
 	}
 	defer done()
+	stream = &grpc.GenericServerStream[pb.WatchRequest, pb.WatchResponse]{
+		ServerStream: progress.New(stream, progress.Decoded{}, s.g.applied.Newest),
+	}
 	w := &watcher{
 		g: s.g, space: space, stream: stream, events: space.Store().NewWatchStream(),
 		control: make(chan *pb.WatchResponse, maxControl), closed: make(chan struct{}),

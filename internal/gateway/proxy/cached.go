@@ -37,6 +37,7 @@ func (f *forwarder) cached(ctx context.Context, method string, in *frame, down g
 		}
 		if c, ok := down.(*grpcserver.Call); (!ok || !c.Passed()) && !identified(ctx) { // else the chain could not answer
 			if message := f.cache.Range(&r); message != nil {
+				f.shown.Raise(headerRevision(message))
 				return true, down.SendMsg(&frame{mem.BufferSlice{mem.SliceBuffer(message)}})
 			}
 		}
@@ -116,6 +117,7 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 	if join != nil {
 		answer = join(answer)
 	}
+	f.shown.Raise(header.GetRevision())
 	return true, sendWhole(answer, header, down)
 }
 
@@ -128,8 +130,8 @@ func returnsValues(op *pb.RequestOp) bool {
 
 // reveal waits until the chain has the revision that an answer shows.
 func (f *forwarder) reveal(ctx context.Context, method string, out *frame) error {
-	if f.cache == nil && f.ended == nil {
-		return nil
+	if f.cache == nil && f.ended == nil && method == methodRangeStream {
+		return nil // looking for the revision would copy the answer
 	}
 	m := core.Answers
 	if method == methodWatch {
@@ -161,7 +163,12 @@ func revision(data mem.BufferSlice, nested bool) int64 {
 	if nested {
 		b = field(b, fieldHeader)
 	}
-	header := field(b, fieldHeader)
+	return headerRevision(b)
+}
+
+// headerRevision is header.revision of an encoded answer that is in one piece.
+func headerRevision(answer []byte) int64 {
+	header := field(answer, fieldHeader)
 	for len(header) > 0 {
 		number, kind, n := protowire.ConsumeTag(header)
 		if n < 0 {

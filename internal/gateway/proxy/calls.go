@@ -16,13 +16,16 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // serveCalls makes the server of clients' calls, and of pages over HTTP/2. Reads that the cache can answer have no
 // goroutine of their own.
 func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
-	f := &forwarder{conn: s.conn.ClientConn, codec: newCodec(), cache: s.cache, txns: engine.NewTxns(s.conn.ClientConn)}
+	f := &forwarder{
+		conn: s.conn.ClientConn, codec: newCodec(), cache: s.cache, txns: engine.NewTxns(s.conn.ClientConn), shown: new(progress.Mark),
+	}
 	if s.cache != nil {
 		f.locks = newLockServices(f.codec, f.handle)
 		s.locks = f.locks
@@ -55,13 +58,20 @@ func (f *forwarder) begin(c *grpcserver.Call, method string, message []byte) boo
 		return false
 	}
 	key, ok := plainRead(message)
-	return ok && f.cache.Begin(string(key), &quickRead{c, bytes.Clone(message)})
+	return ok && f.cache.Begin(string(key), &quickRead{c, bytes.Clone(message), f.shown})
 }
 
 // quickRead is a read that waits for the chain.
 type quickRead struct {
 	*grpcserver.Call
 	message []byte
+	shown   *progress.Mark
+}
+
+// Answer answers the read.
+func (r *quickRead) Answer(message []byte) {
+	r.shown.Raise(headerRevision(message))
+	r.Call.Answer(message)
 }
 
 // Pass has etcd answer the read.

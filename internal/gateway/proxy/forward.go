@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
 
@@ -48,6 +49,7 @@ type forwarder struct {
 	ended *engine.Engine // the cache has ended, and calls pass it by
 	locks *lockServices  // with a cache, or one that ended: the services that the gateway executes itself
 	txns  *engine.Txns
+	shown *progress.Mark // newest revision that a client of this gateway was shown
 }
 
 // handle passes on a call.
@@ -71,7 +73,8 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 	}
 	switch {
 	case method == methodWatch:
-		return f.both(ctx, method, &watcher{ServerStream: down, codec: f.codec})
+		hiding := &watcher{ServerStream: down, codec: f.codec}
+		return f.both(ctx, method, progress.New(hiding, watchFrames{f.codec}, f.shown.Newest))
 	case method == methodRangeStream:
 		return f.rangeStream(ctx, down)
 	case single[method]:
@@ -84,7 +87,7 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 
 // past passes calls by the cache, which has ended.
 func (f *forwarder) past() *forwarder {
-	return &forwarder{conn: f.conn, codec: f.codec, txns: f.txns, locks: f.locks, ended: f.cache}
+	return &forwarder{conn: f.conn, codec: f.codec, txns: f.txns, locks: f.locks, ended: f.cache, shown: f.shown}
 }
 
 // execution says how a gateway that caches executes a method.

@@ -27,8 +27,16 @@ func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest, original *pb
 	return answer, f.show(ctx, core.Answers, answer.GetHeader().GetRevision())
 }
 
-// show waits until a message with a revision may be shown.
+// show waits until a message with a revision may be shown. Then streams of watches may be told their progress up to it.
 func (f *forwarder) show(ctx context.Context, m core.Message, rev int64) error {
+	err := f.mayShow(ctx, m, rev)
+	if err == nil {
+		f.shown.Raise(rev)
+	}
+	return err
+}
+
+func (f *forwarder) mayShow(ctx context.Context, m core.Message, rev int64) error {
 	switch {
 	case rev == 0:
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/progress"
 )
 
 // arriving counts the answers of etcd that have begun to arrive, and those that were received.
@@ -48,7 +49,7 @@ func TestAnswersMadeHereTakeTurns(t *testing.T) {
 			arrived := new(arriving)
 			up := must(grpc.NewClient(etcd, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(arrived)))(t)
 			defer up.Close()
-			f := &forwarder{conn: up, codec: newCodec(), txns: engine.NewTxns(up)}
+			f := &forwarder{conn: up, codec: newCodec(), txns: engine.NewTxns(up), shown: new(progress.Mark)}
 			s := grpcserver.New(grpcserver.Options{
 				Codec: f.codec, Unary: isUnary, Handle: f.handle, MaxMessageBytes: 1 << 20,
 			})

@@ -83,9 +83,9 @@ var reserved = []struct {
 		commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
-		gateway + "/memory", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
-		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases",
-		eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
+		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
+		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases", eval + "/lists",
+		eval + "/lists", eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
 		"and its checks, to members, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to the evaluation"},
 	{"github.com/HdrHistogram/", []string{eval}, "statistics belong to the evaluation"},

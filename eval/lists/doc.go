@@ -1,0 +1,3 @@
+// Package lists measures how long consistent lists of a Kubernetes API server wait for its watch cache, with several
+// stores.
+package lists
