@@ -26,6 +26,21 @@ func (w *world) depart(n *testNode) {
 	answer()
 }
 
+// announce lets the agent of a node end as soon as the leader says that no change needs it.
+func (w *world) announce(n *testNode) {
+	w.logf("agent of %s announces its end", n.reg.Name)
+	n.departs = func() { w.depart(n) }
+}
+
+// released ends the agent, if it announced that.
+func (n *testNode) released() {
+	if n.running && n.departs != nil {
+		do := n.departs
+		n.departs = nil
+		do()
+	}
+}
+
 // allQuickly bounds the pause of the writes of all shards.
 func (w *world) allQuickly(most time.Duration) {
 	w.t.Helper()
@@ -92,6 +107,51 @@ func TestChangesWaitForAgents(t *testing.T) {
 				w.depart(away)
 				w.run(50 * ms)
 				done := wish(w, one, spare)
+				w.run(3 * time.Second)
+				w.allQuickly(50 * ms)
+				if standing := w.state.Nodes[away.id()].Standing; standing != Up {
+					w.fatalf("the node whose agent is away is %v", standing)
+				}
+				away.start(true)
+				if !w.until(time.Minute, done) {
+					w.fatalf("the change is not made: %+v", w.state.Shards[0])
+				}
+				w.settle()
+				w.checkNothingLost()
+			})
+		})
+	}
+}
+
+// TestAgentsEndBetweenChanges: an agent announces its end at any time while chains change, and ends when the leader says
+// so. No write waits for it, and its node is not suspected.
+func TestAgentsEndBetweenChanges(t *testing.T) {
+	for name, wish := range wishes {
+		t.Run(name, func(t *testing.T) {
+			seeds(t, func(t *testing.T, seed uint64) {
+				w := formed(t, seed, 5, 8, 3)
+				w.leader.state.Settings.Sure = 2 * time.Second
+				members := w.chain(0)
+				at := w.rng.IntN(3)
+				away, one := members[at], members[(at+1)%3]
+				spare := w.nodes[0]
+				for _, n := range w.nodes {
+					if !w.isMember(n, 0) {
+						spare = n
+					}
+				}
+				if name == "a return" {
+					one.cut = true
+					w.until(time.Second, func() bool { return !w.isMember(one, 0) })
+					w.run(300 * ms)
+				}
+				w.ready()
+				done := wish(w, one, spare)
+				w.run(w.delay(100 * ms))
+				w.announce(away)
+				if !w.until(time.Second, func() bool { return !away.running }) {
+					w.fatalf("the agent of %s is not released", away.reg.Name)
+				}
 				w.run(3 * time.Second)
 				w.allQuickly(50 * ms)
 				if standing := w.state.Nodes[away.id()].Standing; standing != Up {

@@ -46,6 +46,13 @@ type Probe struct {
 	Through []NodeID
 }
 
+// Release tells a departing agent that no change of a chain needs it: it may end. It repeats with each of the agent's
+// heartbeats.
+type Release struct {
+	Node NodeID
+	Term uint64 // of the leader
+}
+
 // Event is for the log.
 type Event struct{ Text string }
 
@@ -54,6 +61,7 @@ func (Send) effect()      {}
 func (LeaseWait) effect() {}
 func (Place) effect()     {}
 func (Probe) effect()     {}
+func (Release) effect()   {}
 func (Event) effect()     {}
 
 // Plan makes the plan. It may run in another goroutine.

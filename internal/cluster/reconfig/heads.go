@@ -151,7 +151,7 @@ func (l *Leader) checkHandOver(c *HandOver) error {
 	}
 	for i, id := range s.Members {
 		if !l.agentHeard(l.nodes[id]) || i > 0 && !l.certain(c.Shard, id) {
-			return fmt.Errorf("node %s, of the chain of shard %d, was not heard lately", l.name(id), c.Shard)
+			return fmt.Errorf("node %s, of the chain of shard %d, was not heard lately, or its agent ends", l.name(id), c.Shard)
 		}
 	}
 	return nil

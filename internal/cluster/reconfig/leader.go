@@ -183,6 +183,7 @@ func (l *Leader) Heartbeat(now time.Duration, b Heartbeat) {
 	if n := l.nodes[b.Node]; l.begin(now) && n != nil && l.lives(n, b.Incarnation) {
 		l.heartbeat(n, &b)
 		l.step()
+		l.release(n)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 // An agent may be away while the data plane of its node goes on: it is replaced by another version, or was killed. Reads
 // and writes need no agent, but a change of a chain stops the writes of that shard until all its agents have applied it.
+// An agent that is to be replaced announces that, and ends when no change needs it. No rule depends on this: an agent that
+// ends unannounced costs time only.
 
 // agentSure is how many times Settings.Sure an agent may be silent while orders wait for it and its data plane answers:
 // an agent that was killed comes back within seconds, and its node has lost nothing.
@@ -25,19 +27,61 @@ func (l *Leader) returnsWithin() time.Duration {
 	return max(agentSure*l.state.Settings.Sure, l.options.ApplyWithin)
 }
 
-// agentHeard reports whether a node's agent has sent its last few heartbeats, so that it applies orders at once. Answers of
-// its data plane do not count.
+// agentHeard reports whether a node's agent has sent its last few heartbeats and goes on, so that it applies orders at
+// once. Answers of its data plane do not count.
 func (l *Leader) agentHeard(n *node) bool {
-	return !n.departed && l.away(n) <= agentBeats*l.patience(n)
+	return !n.departed && !n.departing && l.away(n) <= agentBeats*l.patience(n)
 }
 
 // agentsReady reports whether a change that can be made later as well may be made now: no agent of a node that it
-// concerns is away and expected back. An agent that stays away holds up no change for ever.
+// concerns is away, or about to be, and expected back. An agent that stays away holds up no change for ever, and neither
+// does one that announces its end and goes on.
 func (l *Leader) agentsReady(ids ...NodeID) bool {
 	return !slices.ContainsFunc(ids, func(id NodeID) bool {
 		n := l.nodes[id]
-		return !l.agentHeard(n) && l.away(n) <= l.returnsWithin()
+		since := l.away(n)
+		if n.departing {
+			since = l.listened - n.announced
+		}
+		return !l.agentHeard(n) && since <= l.returnsWithin()
 	})
+}
+
+// departs notes whether an agent announces its end with a heartbeat.
+func (l *Leader) departs(n *node, departing bool) {
+	if departing && !n.departing {
+		n.announced = l.listened
+	}
+	n.departing = departing
+}
+
+// release lets a departing agent end, unless a change needs it. Until the next agent of the node is heard, no change is
+// begun that needs it and can wait.
+func (l *Leader) release(n *node) {
+	if n.departing && !l.ended && !l.needsAgent(n) {
+		l.emit(Release{n.id, l.term})
+	}
+}
+
+// needsAgent reports whether the writes of a shard may soon wait for orders to a node: it has not confirmed those that it
+// has, a chain that it is in is not active yet, or a change of one is being stored or waits for that.
+func (l *Leader) needsAgent(n *node) bool {
+	if !n.known || len(n.orders) > 0 || len(l.suspects) > 0 {
+		return true
+	}
+	for number := range n.shards {
+		if !l.shards[number].active || l.state.Shards[number].Hold != 0 || l.trims[number] || l.inChange(number) {
+			return true
+		}
+	}
+	if l.storing {
+		for _, s := range l.change.Shards {
+			if s.Hold == n.id || slices.Contains(s.Members, n.id) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isAway reports whether a node's agent was away for so long that its orders may still be unread.

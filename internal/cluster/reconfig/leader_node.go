@@ -23,6 +23,8 @@ type node struct {
 	round     uint64        // the last round of heartbeats before that
 	agentSeen time.Duration // time of its agent's last heartbeat, in Leader.listened
 	departed  bool          // the connection of its agent ended after that
+	departing bool          // its agent announced that it ends
+	announced time.Duration // when it did so first, in Leader.listened
 	welcomed  time.Duration // when this leader began to wait for it
 	asked     time.Duration // when other nodes were last asked whether they reach it
 	reached   time.Duration // when one of them said so; 0: never
@@ -140,6 +142,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 		n.waiting = l.time // it could not apply them before, though its data plane answered
 	}
 	n.agentSeen, n.departed = l.listened, false
+	l.departs(n, b.Departing)
 	l.tagsConfirmed(n, b)
 	n.controllersSince = b.ControllersSince
 	if b.Term == l.term {

@@ -37,6 +37,9 @@ type Heartbeat struct {
 	// ControllersSince is [ControllerSet.Since] of the set that it follows: it takes the grants of that set, and is
 	// connected to the controller that joins.
 	ControllersSince uint64
+	// Departing announces that the agent ends soon, and that its data plane goes on until the next agent. The agent
+	// waits for a [Release], but not for long.
+	Departing bool
 }
 
 // Grant is a controller's answer to a [Heartbeat] of a node in good standing.

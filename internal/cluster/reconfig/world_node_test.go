@@ -26,7 +26,7 @@ func (n *testNode) start(kept bool) {
 		n.t.Fatal(err)
 	}
 	n.member, n.lease, n.copies = member, Lease{}, make(map[uint64]bool)
-	n.running, n.powered, n.cut = true, true, false
+	n.running, n.powered, n.cut, n.departs = true, true, false, nil
 	n.work()
 	if !kept {
 		n.tags = n.state.Settings.Tags // it asks before it opens its plane
@@ -94,7 +94,7 @@ func (n *testNode) heartbeat() {
 		return
 	}
 	b := n.lease.Stamp(n.member.Heartbeat(), uint64(n.now))
-	b.Node, b.Incarnation, b.TagsSince = id, n.reg.Incarnation, n.tags.Since
+	b.Node, b.Incarnation, b.TagsSince, b.Departing = id, n.reg.Incarnation, n.tags.Since, n.departs != nil
 	n.tellLeader(func(l *Leader) { l.Heartbeat(n.now, b) })
 	life := n.life
 	for i, g := range n.grantors {

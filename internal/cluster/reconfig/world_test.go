@@ -71,11 +71,12 @@ func (e *events) Pop() any {
 type testNode struct {
 	*world
 	reg     Registration
-	running bool // the agent
-	powered bool // the plane
-	cut     bool // from the controllers
-	mute    bool // it sends heartbeats, and applies no orders
-	room    int  // writes that it can copy; 0: enough
+	running bool   // the agent
+	powered bool   // the plane
+	cut     bool   // from the controllers
+	mute    bool   // it sends heartbeats, and applies no orders
+	departs func() // its agent has announced its end, and does this when it is released; nil: it has not
+	room    int    // writes that it can copy; 0: enough
 	member  *Member
 	lease   Lease
 	until   time.Duration // the plane's lease
@@ -299,6 +300,10 @@ func (w *world) do(l *Leader) {
 		case Send:
 			if n := w.node(e.Node); n != nil {
 				w.send(func() { n.order(e.Order) })
+			}
+		case Release:
+			if n := w.node(e.Node); n != nil {
+				w.send(func() { n.released() })
 			}
 		case LeaseWait:
 			for i := range w.grantors {
