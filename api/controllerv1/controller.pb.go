@@ -905,6 +905,7 @@ type Beat struct {
 	TagsSince        uint64                 `protobuf:"varint,8,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"`                       // of the phase of tags that the data plane is in, from the welcome
 	NoTags           string                 `protobuf:"bytes,9,opt,name=no_tags,json=noTags,proto3" json:"no_tags,omitempty"`                                 // why it cannot go to the newest phase, or to none with tags; empty: it can
 	ControllersSince uint64                 `protobuf:"varint,10,opt,name=controllers_since,json=controllersSince,proto3" json:"controllers_since,omitempty"` // of the set of controllers that it follows, from the welcome
+	Departing        bool                   `protobuf:"varint,11,opt,name=departing,proto3" json:"departing,omitempty"`                                       // the agent ends when it is released, or soon; its data plane goes on
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1007,6 +1008,13 @@ func (x *Beat) GetControllersSince() uint64 {
 		return x.ControllersSince
 	}
 	return 0
+}
+
+func (x *Beat) GetDeparting() bool {
+	if x != nil {
+		return x.Departing
+	}
+	return false
 }
 
 type Copied struct {
@@ -1425,6 +1433,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_WantInventory
 	//	*ControllerMessage_Refusal
 	//	*ControllerMessage_Probe
+	//	*ControllerMessage_Release
 	Kind          isControllerMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1521,6 +1530,15 @@ func (x *ControllerMessage) GetProbe() *Probe {
 	return nil
 }
 
+func (x *ControllerMessage) GetRelease() *Release {
+	if x != nil {
+		if x, ok := x.Kind.(*ControllerMessage_Release); ok {
+			return x.Release
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_Kind interface {
 	isControllerMessage_Kind()
 }
@@ -1549,6 +1567,10 @@ type ControllerMessage_Probe struct {
 	Probe *Probe `protobuf:"bytes,6,opt,name=probe,proto3,oneof"` // from the leader only
 }
 
+type ControllerMessage_Release struct {
+	Release *Release `protobuf:"bytes,7,opt,name=release,proto3,oneof"` // from the leader only
+}
+
 func (*ControllerMessage_Welcome) isControllerMessage_Kind() {}
 
 func (*ControllerMessage_Grant) isControllerMessage_Kind() {}
@@ -1560,6 +1582,53 @@ func (*ControllerMessage_WantInventory) isControllerMessage_Kind() {}
 func (*ControllerMessage_Refusal) isControllerMessage_Kind() {}
 
 func (*ControllerMessage_Probe) isControllerMessage_Kind() {}
+
+func (*ControllerMessage_Release) isControllerMessage_Kind() {}
+
+// Release tells a departing agent that no change of a chain needs it.
+type Release struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Release) Reset() {
+	*x = Release{}
+	mi := &file_controller_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Release) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Release) ProtoMessage() {}
+
+func (x *Release) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Release.ProtoReflect.Descriptor instead.
+func (*Release) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Release) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
 
 type Welcome struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -1581,7 +1650,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1662,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1675,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Welcome) GetNode() uint32 {
@@ -1705,7 +1774,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1786,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1799,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Grant) GetStampNs() uint64 {
@@ -1772,7 +1841,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1853,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1866,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Order) GetTerm() uint64 {
@@ -1830,7 +1899,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1911,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1924,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{22}
+	return file_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MapRequest) GetKnown() uint64 {
@@ -1881,7 +1950,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +1962,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +1975,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{23}
+	return file_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MapResponse) GetVersion() uint64 {
@@ -1978,7 +2047,7 @@ type MapNode struct {
 
 func (x *MapNode) Reset() {
 	*x = MapNode{}
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2059,7 @@ func (x *MapNode) String() string {
 func (*MapNode) ProtoMessage() {}
 
 func (x *MapNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2072,7 @@ func (x *MapNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapNode.ProtoReflect.Descriptor instead.
 func (*MapNode) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{24}
+	return file_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MapNode) GetId() uint32 {
@@ -2054,7 +2123,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2135,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2148,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{25}
+	return file_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MapChain) GetEpoch() uint32 {
@@ -2125,7 +2194,7 @@ type KeysRequest struct {
 
 func (x *KeysRequest) Reset() {
 	*x = KeysRequest{}
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2206,7 @@ func (x *KeysRequest) String() string {
 func (*KeysRequest) ProtoMessage() {}
 
 func (x *KeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2219,7 @@ func (x *KeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
 func (*KeysRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{26}
+	return file_controller_proto_rawDescGZIP(), []int{27}
 }
 
 type KeysResponse struct {
@@ -2163,7 +2232,7 @@ type KeysResponse struct {
 
 func (x *KeysResponse) Reset() {
 	*x = KeysResponse{}
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2244,7 @@ func (x *KeysResponse) String() string {
 func (*KeysResponse) ProtoMessage() {}
 
 func (x *KeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2257,7 @@ func (x *KeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
 func (*KeysResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeysResponse) GetSign() uint32 {
@@ -2218,7 +2287,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2299,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2312,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KeySet) GetGeneration() uint32 {
@@ -2284,7 +2353,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2365,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2378,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FenceRequest) GetChange() uint64 {
@@ -2335,7 +2404,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2416,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2429,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{30}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FenceResponse) GetLeftUs() uint32 {
@@ -2379,7 +2448,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2460,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2473,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{31}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StatusRequest) GetFollow() bool {
@@ -2446,7 +2515,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2527,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2540,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{32}
+	return file_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -2666,7 +2735,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2747,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2760,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{33}
+	return file_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeStatus) GetId() uint32 {
@@ -2818,7 +2887,7 @@ type ControllerStatus struct {
 
 func (x *ControllerStatus) Reset() {
 	*x = ControllerStatus{}
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2899,7 @@ func (x *ControllerStatus) String() string {
 func (*ControllerStatus) ProtoMessage() {}
 
 func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2912,7 @@ func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerStatus.ProtoReflect.Descriptor instead.
 func (*ControllerStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{34}
+	return file_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ControllerStatus) GetAddress() string {
@@ -2888,7 +2957,7 @@ type HotShard struct {
 
 func (x *HotShard) Reset() {
 	*x = HotShard{}
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +2969,7 @@ func (x *HotShard) String() string {
 func (*HotShard) ProtoMessage() {}
 
 func (x *HotShard) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +2982,7 @@ func (x *HotShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotShard.ProtoReflect.Descriptor instead.
 func (*HotShard) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{35}
+	return file_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HotShard) GetShard() uint32 {
@@ -2980,7 +3049,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3061,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3074,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{36}
+	return file_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *OperateRequest) GetKind() isOperateRequest_Kind {
@@ -3199,7 +3268,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_controller_proto_msgTypes[37]
+	mi := &file_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3280,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[37]
+	mi := &file_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3293,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{37}
+	return file_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Times) GetBeatUs() uint64 {
@@ -3280,7 +3349,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[38]
+	mi := &file_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3361,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[38]
+	mi := &file_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3374,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{38}
+	return file_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -3340,7 +3409,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[39]
+	mi := &file_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3421,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[39]
+	mi := &file_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3434,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{39}
+	return file_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -3398,7 +3467,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[40]
+	mi := &file_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3479,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[40]
+	mi := &file_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3492,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{40}
+	return file_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -3444,7 +3513,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[41]
+	mi := &file_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +3525,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[41]
+	mi := &file_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +3538,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{41}
+	return file_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -3504,7 +3573,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[42]
+	mi := &file_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3585,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[42]
+	mi := &file_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3598,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{42}
+	return file_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -3623,7 +3692,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x06shards\x18\v \x01(\rR\x06shards\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbb\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x02\n" +
 	"\x04Beat\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\"\n" +
 	"\rlease_left_us\x18\x02 \x01(\x12R\vleaseLeftUs\x12\x12\n" +
@@ -3636,7 +3705,8 @@ const file_controller_proto_rawDesc = "" +
 	"tags_since\x18\b \x01(\x04R\ttagsSince\x12\x17\n" +
 	"\ano_tags\x18\t \x01(\tR\x06noTags\x12+\n" +
 	"\x11controllers_since\x18\n" +
-	" \x01(\x04R\x10controllersSince\"\x80\x01\n" +
+	" \x01(\x04R\x10controllersSince\x12\x1c\n" +
+	"\tdeparting\x18\v \x01(\bR\tdeparting\"\x80\x01\n" +
 	"\x06Copied\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +
@@ -3673,15 +3743,18 @@ const file_controller_proto_rawDesc = "" +
 	"\tShardLoad\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05reads\x18\x02 \x01(\x04R\x05reads\x12\x16\n" +
-	"\x06writes\x18\x03 \x01(\x04R\x06writes\"\xbe\x02\n" +
+	"\x06writes\x18\x03 \x01(\x04R\x06writes\"\xfa\x02\n" +
 	"\x11ControllerMessage\x12:\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1e.netcraq.controller.v1.WelcomeH\x00R\awelcome\x124\n" +
 	"\x05grant\x18\x02 \x01(\v2\x1c.netcraq.controller.v1.GrantH\x00R\x05grant\x124\n" +
 	"\x05order\x18\x03 \x01(\v2\x1c.netcraq.controller.v1.OrderH\x00R\x05order\x12'\n" +
 	"\x0ewant_inventory\x18\x04 \x01(\bH\x00R\rwantInventory\x12\x1a\n" +
 	"\arefusal\x18\x05 \x01(\tH\x00R\arefusal\x124\n" +
-	"\x05probe\x18\x06 \x01(\v2\x1c.netcraq.controller.v1.ProbeH\x00R\x05probeB\x06\n" +
-	"\x04kind\"\xe0\x02\n" +
+	"\x05probe\x18\x06 \x01(\v2\x1c.netcraq.controller.v1.ProbeH\x00R\x05probe\x12:\n" +
+	"\arelease\x18\a \x01(\v2\x1e.netcraq.controller.v1.ReleaseH\x00R\areleaseB\x06\n" +
+	"\x04kind\"\x1d\n" +
+	"\aRelease\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\"\xe0\x02\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -3888,7 +3961,7 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_controller_proto_goTypes = []any{
 	(*ControllersRequest)(nil),  // 0: netcraq.controller.v1.ControllersRequest
 	(*ControllerSpec)(nil),      // 1: netcraq.controller.v1.ControllerSpec
@@ -3909,34 +3982,35 @@ var file_controller_proto_goTypes = []any{
 	(*Load)(nil),                // 16: netcraq.controller.v1.Load
 	(*ShardLoad)(nil),           // 17: netcraq.controller.v1.ShardLoad
 	(*ControllerMessage)(nil),   // 18: netcraq.controller.v1.ControllerMessage
-	(*Welcome)(nil),             // 19: netcraq.controller.v1.Welcome
-	(*Grant)(nil),               // 20: netcraq.controller.v1.Grant
-	(*Order)(nil),               // 21: netcraq.controller.v1.Order
-	(*MapRequest)(nil),          // 22: netcraq.controller.v1.MapRequest
-	(*MapResponse)(nil),         // 23: netcraq.controller.v1.MapResponse
-	(*MapNode)(nil),             // 24: netcraq.controller.v1.MapNode
-	(*MapChain)(nil),            // 25: netcraq.controller.v1.MapChain
-	(*KeysRequest)(nil),         // 26: netcraq.controller.v1.KeysRequest
-	(*KeysResponse)(nil),        // 27: netcraq.controller.v1.KeysResponse
-	(*KeySet)(nil),              // 28: netcraq.controller.v1.KeySet
-	(*FenceRequest)(nil),        // 29: netcraq.controller.v1.FenceRequest
-	(*FenceResponse)(nil),       // 30: netcraq.controller.v1.FenceResponse
-	(*StatusRequest)(nil),       // 31: netcraq.controller.v1.StatusRequest
-	(*StatusResponse)(nil),      // 32: netcraq.controller.v1.StatusResponse
-	(*NodeStatus)(nil),          // 33: netcraq.controller.v1.NodeStatus
-	(*ControllerStatus)(nil),    // 34: netcraq.controller.v1.ControllerStatus
-	(*HotShard)(nil),            // 35: netcraq.controller.v1.HotShard
-	(*OperateRequest)(nil),      // 36: netcraq.controller.v1.OperateRequest
-	(*Times)(nil),               // 37: netcraq.controller.v1.Times
-	(*Move)(nil),                // 38: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),            // 39: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),     // 40: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),        // 41: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),            // 42: netcraq.controller.v1.PlanMove
-	nil,                         // 43: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                         // 44: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                         // 45: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                         // 46: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*Release)(nil),             // 19: netcraq.controller.v1.Release
+	(*Welcome)(nil),             // 20: netcraq.controller.v1.Welcome
+	(*Grant)(nil),               // 21: netcraq.controller.v1.Grant
+	(*Order)(nil),               // 22: netcraq.controller.v1.Order
+	(*MapRequest)(nil),          // 23: netcraq.controller.v1.MapRequest
+	(*MapResponse)(nil),         // 24: netcraq.controller.v1.MapResponse
+	(*MapNode)(nil),             // 25: netcraq.controller.v1.MapNode
+	(*MapChain)(nil),            // 26: netcraq.controller.v1.MapChain
+	(*KeysRequest)(nil),         // 27: netcraq.controller.v1.KeysRequest
+	(*KeysResponse)(nil),        // 28: netcraq.controller.v1.KeysResponse
+	(*KeySet)(nil),              // 29: netcraq.controller.v1.KeySet
+	(*FenceRequest)(nil),        // 30: netcraq.controller.v1.FenceRequest
+	(*FenceResponse)(nil),       // 31: netcraq.controller.v1.FenceResponse
+	(*StatusRequest)(nil),       // 32: netcraq.controller.v1.StatusRequest
+	(*StatusResponse)(nil),      // 33: netcraq.controller.v1.StatusResponse
+	(*NodeStatus)(nil),          // 34: netcraq.controller.v1.NodeStatus
+	(*ControllerStatus)(nil),    // 35: netcraq.controller.v1.ControllerStatus
+	(*HotShard)(nil),            // 36: netcraq.controller.v1.HotShard
+	(*OperateRequest)(nil),      // 37: netcraq.controller.v1.OperateRequest
+	(*Times)(nil),               // 38: netcraq.controller.v1.Times
+	(*Move)(nil),                // 39: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),            // 40: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),     // 41: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),        // 42: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),            // 43: netcraq.controller.v1.PlanMove
+	nil,                         // 44: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                         // 45: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                         // 46: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                         // 47: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
 	1,  // 0: netcraq.controller.v1.ControllersRequest.add:type_name -> netcraq.controller.v1.ControllerSpec
@@ -3949,50 +4023,51 @@ var file_controller_proto_depIdxs = []int32{
 	9,  // 7: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
 	7,  // 8: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
 	8,  // 9: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
-	43, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	44, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
 	13, // 11: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
 	15, // 12: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
 	17, // 13: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
-	19, // 14: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
-	20, // 15: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
-	21, // 16: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
+	20, // 14: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
+	21, // 15: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
+	22, // 16: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
 	10, // 17: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
-	15, // 18: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
-	24, // 19: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
-	25, // 20: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	44, // 21: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
-	28, // 22: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
-	33, // 23: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
-	34, // 24: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
-	35, // 25: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	37, // 26: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	45, // 27: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	38, // 28: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	39, // 29: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	37, // 30: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	46, // 31: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	42, // 32: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	5,  // 33: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	22, // 34: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	26, // 35: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	29, // 36: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	31, // 37: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	36, // 38: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	36, // 39: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	0,  // 40: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
-	18, // 41: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	23, // 42: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	27, // 43: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	30, // 44: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	32, // 45: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	40, // 46: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	41, // 47: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	2,  // 48: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
-	41, // [41:49] is the sub-list for method output_type
-	33, // [33:41] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	19, // 18: netcraq.controller.v1.ControllerMessage.release:type_name -> netcraq.controller.v1.Release
+	15, // 19: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
+	25, // 20: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
+	26, // 21: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
+	45, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	29, // 23: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
+	34, // 24: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
+	35, // 25: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
+	36, // 26: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
+	38, // 27: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
+	46, // 28: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	39, // 29: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	40, // 30: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	38, // 31: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	47, // 32: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	43, // 33: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	5,  // 34: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	23, // 35: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	27, // 36: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	30, // 37: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	32, // 38: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	37, // 39: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	37, // 40: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	0,  // 41: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
+	18, // 42: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	24, // 43: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	28, // 44: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	31, // 45: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	33, // 46: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	41, // 47: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	42, // 48: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	2,  // 49: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
+	42, // [42:50] is the sub-list for method output_type
+	34, // [34:42] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -4016,8 +4091,9 @@ func file_controller_proto_init() {
 		(*ControllerMessage_WantInventory)(nil),
 		(*ControllerMessage_Refusal)(nil),
 		(*ControllerMessage_Probe)(nil),
+		(*ControllerMessage_Release)(nil),
 	}
-	file_controller_proto_msgTypes[36].OneofWrappers = []any{
+	file_controller_proto_msgTypes[37].OneofWrappers = []any{
 		(*OperateRequest_Drain)(nil),
 		(*OperateRequest_Undrain)(nil),
 		(*OperateRequest_Remove)(nil),
@@ -4036,7 +4112,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

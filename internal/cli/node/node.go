@@ -260,7 +260,7 @@ func (flags *nodeFlags) limit() error {
 
 // serveNode serves a node until ctx ends, then closes this process's part of the plane.
 func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, pods podServer, log *slog.Logger) error {
-	watched, stop := context.WithCancel(ctx)
+	watched, stop := context.WithCancel(context.WithoutCancel(ctx)) // the agent may serve a little longer than ctx
 	var watching sync.WaitGroup
 	serving, end := context.WithCancelCause(ctx)
 	defer end(nil)

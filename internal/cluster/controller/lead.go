@@ -133,6 +133,8 @@ func (t *leading) carryOut() {
 			})
 		case reconfig.Probe:
 			t.c.nodes.probe(&e)
+		case reconfig.Release:
+			t.c.nodes.release(e)
 		case reconfig.Event:
 			t.c.log.Info(e.Text)
 		}

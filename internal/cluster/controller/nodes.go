@@ -81,6 +81,16 @@ func (n *nodes) order(id reconfig.NodeID, o *reconfig.Order) {
 	}
 }
 
+// release lets a departing node end its agent.
+func (n *nodes) release(r reconfig.Release) {
+	n.mu.Lock()
+	a := n.byID[r.Node]
+	n.mu.Unlock()
+	if a != nil {
+		a.release(&controllerv1.Release{Term: r.Term})
+	}
+}
+
 // probe asks nodes whether they reach another one.
 func (n *nodes) probe(p *reconfig.Probe) {
 	n.mu.Lock()
@@ -107,6 +117,7 @@ type membershipStream struct {
 	greet   *controllerv1.Welcome
 	granted *reconfig.Grant
 	ordered *reconfig.Order
+	freed   *controllerv1.Release
 	probes  map[uint32]*controllerv1.Probe // by node
 }
 
@@ -133,6 +144,13 @@ func (a *membershipStream) grant(g reconfig.Grant) {
 func (a *membershipStream) order(o *reconfig.Order) {
 	a.mu.Lock()
 	a.ordered = o
+	a.mu.Unlock()
+	a.wake()
+}
+
+func (a *membershipStream) release(r *controllerv1.Release) {
+	a.mu.Lock()
+	a.freed = r
 	a.mu.Unlock()
 	a.wake()
 }
@@ -176,7 +194,8 @@ func (a *membershipStream) send(stream grpc.BidiStreamingServer[controllerv1.Nod
 	for range a.ready {
 		a.mu.Lock()
 		ended, greet, granted, ordered, refusal, probes := a.ended, a.greet, a.granted, a.ordered, a.refusal, a.probes
-		a.greet, a.granted, a.ordered, a.probes = nil, nil, nil, nil
+		freed := a.freed
+		a.greet, a.granted, a.ordered, a.freed, a.probes = nil, nil, nil, nil, nil
 		a.mu.Unlock()
 		if ended {
 			return nil
@@ -193,6 +212,9 @@ func (a *membershipStream) send(stream grpc.BidiStreamingServer[controllerv1.Nod
 		}
 		if granted != nil {
 			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Grant{Grant: message.FromGrant(*granted)}})
+		}
+		if freed != nil {
+			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Release{Release: freed}})
 		}
 		for _, p := range probes {
 			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Probe{Probe: p}})

@@ -122,8 +122,14 @@ func (a *Agent) API() string {
 }
 
 // Serve looks after the node until ctx ends, which is no error. It may be called once. A node of a static cluster that
-// has lost its state ends with a [StateLostError].
+// has lost its state ends with a [StateLostError]. In a cluster that controllers run, an agent whose plane outlives it
+// ends when no change of a chain needs it, at most departWithin after ctx.
 func (a *Agent) Serve(ctx context.Context) error {
+	if a.membership != nil && a.membership.outlived() {
+		serving, end := a.membership.departAfter(ctx)
+		defer end()
+		ctx = serving
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	if a.listener != nil {
 		group.Go(func() error { return a.serveAPI(ctx) })

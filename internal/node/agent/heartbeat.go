@@ -32,10 +32,10 @@ func (m *membership) heartbeat(ctx context.Context) {
 		b := m.lease.Stamp(*status, m.plane.Clock())
 		m.leasing.Unlock()
 		m.tags.report(&b)
-		b.ControllersSince = m.confirmed()
+		b.ControllersSince, b.Departing = m.confirmed(), m.leaving.announced.Load()
 		out := message.FromHeartbeat(&b)
 		for _, l := range m.allLinks() {
-			if l.needsHeartbeat(b.Stamp, every, &granted, status) {
+			if l.needsHeartbeat(b.Stamp, every, &granted, status) || b.Departing {
 				l.sendHeartbeat(out)
 			}
 		}

@@ -310,6 +310,8 @@ func (l *link) receive(stream membershipStream) error {
 		case *controllerv1.ControllerMessage_Welcome:
 			m.welcomed(kind.Welcome)
 			m.tellHeart(l, kind.Welcome)
+		case *controllerv1.ControllerMessage_Release:
+			m.released(kind.Release.GetTerm())
 		case *controllerv1.ControllerMessage_Probe:
 			m.probe(kind.Probe)
 		case *controllerv1.ControllerMessage_Refusal:

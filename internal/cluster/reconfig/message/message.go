@@ -17,7 +17,7 @@ import (
 func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	out := &controllerv1.Beat{
 		StampNs: b.Stamp, LeaseLeftUs: b.LeaseLeft.Microseconds(), Term: b.Term, Done: b.Done, Refused: b.Refused, Wiping: uint32(b.Wiping),
-		TagsSince: b.TagsSince, NoTags: b.NoTags, ControllersSince: b.ControllersSince,
+		TagsSince: b.TagsSince, NoTags: b.NoTags, ControllersSince: b.ControllersSince, Departing: b.Departing,
 	}
 	for _, c := range b.Copies {
 		out.Copies = append(out.Copies, &controllerv1.Copied{
@@ -33,6 +33,7 @@ func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) 
 		Node: node, Incarnation: incarnation, Stamp: in.GetStampNs(), LeaseLeft: time.Duration(in.GetLeaseLeftUs()) * time.Microsecond,
 		Term: in.GetTerm(), Done: in.GetDone(), Refused: in.GetRefused(), Wiping: int(in.GetWiping()),
 		TagsSince: in.GetTagsSince(), NoTags: in.GetNoTags(), ControllersSince: in.GetControllersSince(),
+		Departing: in.GetDeparting(),
 	}
 	for _, c := range in.GetCopies() {
 		b.Copies = append(b.Copies, reconfig.Copied{

@@ -46,7 +46,8 @@ func TestMessagesComeThrough(t *testing.T) {
 		t.Error(err, got)
 	}
 	heartbeat := reconfig.Heartbeat{
-		Node: 3, Incarnation: 4, Stamp: 1 << 60, LeaseLeft: -5 * time.Microsecond, Done: 6, Term: 7, Refused: "no", Wiping: 8,
+		Departing: true,
+		Node:      3, Incarnation: 4, Stamp: 1 << 60, LeaseLeft: -5 * time.Microsecond, Done: 6, Term: 7, Refused: "no", Wiping: 8,
 		Copies: []reconfig.Copied{{Shard: 65535, Epoch: 1, Objects: 2, Bytes: 3, Complete: true}},
 	}
 	if got := Heartbeat(3, 4, FromHeartbeat(&heartbeat)); !cmp.Equal(heartbeat, got) {

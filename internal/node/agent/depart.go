@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// departWithin bounds the wait of an agent that ends for the leader's permission.
+const departWithin = 2 * time.Second
+
+// departure is the end of an agent whose data plane goes on. A change of a chain that is under way then would stop the
+// writes of its shard until the next agent: so the agent announces its end, and the leader, which knows of all changes,
+// releases it when none needs it. Nothing depends on it but time: an agent may end at any moment.
+type departure struct {
+	announced atomic.Bool
+	released  chan struct{}
+}
+
+// outlived reports whether the data plane outlives this process.
+func (m *membership) outlived() bool { return m.join.Remember != nil }
+
+// departAfter returns a context that ends when the agent has been released after the end of ctx, or with the function
+// that it returns too.
+func (m *membership) departAfter(ctx context.Context) (context.Context, context.CancelFunc) {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		m.depart(serving)
+		end()
+	})
+	return serving, func() { stop(); end() }
+}
+
+// depart announces the end of the agent and waits until it is released, if a controller is connected.
+func (m *membership) depart(ctx context.Context) {
+	if !slices.ContainsFunc(m.allLinks(), func(l *link) bool { return l.welcomedBy() != "" }) {
+		return
+	}
+	m.leaving.announced.Store(true)
+	poke(m.news)
+	late := time.NewTimer(departWithin)
+	defer late.Stop()
+	select {
+	case <-m.leaving.released:
+	case <-ctx.Done():
+	case <-late.C:
+		m.log.Warn("the agent ends although a change of chains may need it, or no controller leads: writes of this node's shards "+
+			"may wait until its next agent runs", "waited", departWithin)
+	}
+}
+
+// released handles the leader's permission to end. That of an earlier leader than the one whose orders the node applies
+// does not count.
+func (m *membership) released(term uint64) {
+	if m.leaving.announced.Load() && term >= m.status.Load().Term {
+		poke(m.leaving.released)
+	}
+}
