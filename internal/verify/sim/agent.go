@@ -27,6 +27,7 @@ type agent struct {
 	copies    map[uint64]*copyJob
 	dirty     []uint64 // by key: the version in which it was dirty at the last look
 	refused   []uint64 // by key: the version for which a CAS or ADD was last refused as busy
+	departs   func()   // it has announced its end, and ends with this; nil: it has not
 }
 
 func (n *node) startAgent() {
@@ -71,6 +72,29 @@ func (n *node) endAgent() {
 		if a.connected[i] && a.id != 0 {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.departed(a, incarnation) })
 		}
+	}
+}
+
+// depart announces the end of the agent, which ends when it is released, or after some time. The next one starts when it
+// was away for a while.
+func (a *agent) depart(within, away uint64) {
+	n := a.n
+	n.w.note(every, every, "%s: its agent announces its end", n.name)
+	a.departs = func() {
+		if n.agent == a {
+			n.endAgent()
+			n.w.after(away, n.startAgent)
+		}
+	}
+	a.heartbeat()
+	n.w.after(within, func() { a.departs() })
+}
+
+// released ends an agent that has announced its end. That of an earlier leader does not count.
+func (a *agent) released(term uint64) {
+	if a.departs != nil && term >= a.member.Term() {
+		a.n.w.result.Faults[Depart]++
+		a.departs()
 	}
 }
 
@@ -291,11 +315,11 @@ func (a *agent) heartbeat() {
 	granted, err := n.plane.Granted()
 	n.w.watch.fail(err)
 	b := a.lease.Stamp(status, n.time())
-	b.Node, b.Incarnation = a.id, n.incarnation
+	b.Node, b.Incarnation, b.Departing = a.id, n.incarnation, a.departs != nil
 	news := !reflect.DeepEqual(status, a.reported)
 	a.reported = status
 	for i, c := range n.w.controllers {
-		if a.connected[i] && a.beats[i].Due(b.Stamp, n.w.Beat, granted.Ends[i], news) {
+		if a.connected[i] && a.beats[i].Due(b.Stamp, n.w.Beat, granted.Ends[i], news || b.Departing) {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.heartbeat(a, b) })
 		}
 	}

@@ -81,10 +81,12 @@ func ParseRule(name string) (Rules, error) {
 }
 
 // Draw makes a world from a seed. A quarter of the worlds sever nodes (R4, C9, G5), half of these while the times change
-// (L5). In another quarter clocks often stand still (H4).
+// (L5). In another quarter clocks often stand still (H4). In the other half agents announce their end.
 func Draw(seed uint64) Config {
 	c := drawMixed(seed)
 	switch seed % 4 {
+	case 0, 2:
+		c.Quiet &^= 1 << Depart
 	case 1:
 		c.Quiet &^= 1 << Sever
 		c.Ops *= 3 // a node is suspected, removed and taken back while clients have something to do
@@ -103,7 +105,7 @@ func Draw(seed uint64) Config {
 	return c
 }
 
-// drawMixed makes a world without [Sever]: quiet or rough, small or less small. Bugs that it found keep their seeds.
+// drawMixed makes a world without [Sever] and [Depart]: quiet or rough, small or less small. Bugs that it found keep their seeds.
 func drawMixed(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	between := func(least, most int) int { return least + rng.IntN(most-least+1) }
@@ -136,7 +138,7 @@ func drawMixed(seed uint64) Config {
 			c.Quiet |= 1 << f
 		}
 	}
-	c.Quiet |= 1 << Sever
+	c.Quiet |= 1<<Sever | 1<<Depart
 	c.Bundles = often(1)
 	c.LeaseMax, c.SuspectMax = c.Lease*time.Duration(between(1, 6)), c.Suspect*time.Duration(between(1, 8))
 	c.Sure = time.Duration(between(40, 400)) * time.Millisecond

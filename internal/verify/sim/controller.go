@@ -196,6 +196,10 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 		})
 	case reconfig.Probe:
 		c.probe(l, e)
+	case reconfig.Release:
+		if a := c.connected[e.Node]; a != nil {
+			c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.released(e.Term) }) })
+		}
 	case reconfig.Event:
 		c.w.note(every, every, "%s: %s", c.name(), e.Text)
 	}

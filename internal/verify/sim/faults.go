@@ -44,6 +44,9 @@ const (
 	// Sever parts a node's agent and its data plane from controllers for longer than a lease; clients and other nodes
 	// still reach it. A seed does not draw it either.
 	Sever
+	// Depart is a Restart in which the agent announces its end, and ends when the leader releases it. A seed does not draw
+	// it either.
+	Depart
 	faults
 )
 
@@ -51,7 +54,7 @@ var faultNames = [faults]string{
 	"loss", "duplicate", "late", "corrupt", "crash", "restart", "pause", "sleep", "drift", "partition",
 	"one-way", "control-cut",
 	"copy-break", "election", "controller-crash", "controller-pause", "store-away", "join", "drain", "move", "resize",
-	"still", "sever",
+	"still", "sever", "depart",
 }
 
 // AllFaults lists the kinds of faults.
@@ -112,6 +115,7 @@ type nemesis struct {
 	rng   *rand.Rand
 	still *rand.Rand // for [Still]
 	sever *rand.Rand // for [Sever]
+	leave *rand.Rand // for [Depart]
 }
 
 // deed is a fault with its relative frequency and the function that injects it. The function returns false if the fault is
@@ -205,8 +209,13 @@ func (e *nemesis) restart() bool {
 	if n == nil || n.agent == nil {
 		return false
 	}
+	away := e.some()
+	if !e.w.Quiet.has(Depart) && e.leave.IntN(2) == 0 {
+		n.agent.depart(uint64(e.leave.ExpFloat64()*float64(4*e.w.Suspect)), away)
+		return true
+	}
 	n.endAgent()
-	e.w.after(e.some(), n.startAgent)
+	e.w.after(away, n.startAgent)
 	return true
 }
 

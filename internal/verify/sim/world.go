@@ -102,7 +102,7 @@ func newWorld(c Config, planes *Planes, traced bool) (*world, error) {
 		w.numbers[key] = i
 	}
 	w.net = network{w: w, rng: w.stream(1)}
-	w.nemesis = nemesis{w: w, rng: w.stream(2), still: w.stream(6), sever: w.stream(7)}
+	w.nemesis = nemesis{w: w, rng: w.stream(2), still: w.stream(6), sever: w.stream(7), leave: w.stream(9)}
 	w.watch = newWatch(w)
 	w.store = newStore(w)
 	for i := range c.Controllers {
