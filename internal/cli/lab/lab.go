@@ -38,7 +38,8 @@ killed.`,
 	c.PersistentFlags().StringVar(&name, "name", defaultLab, "name of the lab")
 	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
 		newLabFaultCommand(&name), newLabCheckCommand(&name), newLabChaosCommand(&name),
-		newLabBusyCommand(&name), newLabChurnCommand(&name), newLabBurnCommand(), newLabEtcdCommand(), newLabMemberCommand(),
+		newLabBusyCommand(&name), newLabChurnCommand(&name), newLabRolloutCommand(&name), newLabBurnCommand(), newLabEtcdCommand(),
+		newLabMemberCommand(),
 		newKubernetesCommand(&name))
 	completeHosts(c, &name)
 	labs := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -79,7 +79,6 @@ type BusyProgress struct {
 const (
 	busyPause    = 10 * time.Millisecond // pause of a client between two operations
 	busyPatience = time.Minute           // wait for the cluster to be whole again
-	busyLook     = 20 * time.Millisecond // interval of checks for that
 	burnLonger   = time.Minute           // a burner whose parent hangs ends this long after the noise
 )
 
@@ -190,19 +189,12 @@ func (b *busy) recover(ctx context.Context) error {
 	begun := time.Now()
 	b.result = new(BusyResult)
 	b.o.event("the noise is over")
-	waiting, cancel := context.WithTimeout(ctx, busyPatience)
-	defer cancel()
-	for {
-		leading, err := b.o.Leader(waiting, b.c.lab)
-		if b.result.WholeAgainS = time.Since(begun).Seconds(); err == nil && leading.Whole == b.c.follower.Map().Shards() {
-			b.result.Whole = true
-			return nil
-		}
-		if !retry.Sleep(waiting, busyLook) {
-			b.result.lacking = b.c.describe(b.c.follower.Map())
-			return ctx.Err()
-		}
+	b.result.Whole = b.c.becomesWhole(ctx, busyPatience)
+	b.result.WholeAgainS = time.Since(begun).Seconds()
+	if !b.result.Whole {
+		b.result.lacking = b.c.describe(b.c.follower.Map())
 	}
+	return ctx.Err()
 }
 
 func (b *busy) judge(noise time.Duration) {

@@ -12,6 +12,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/follow"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -154,6 +155,24 @@ func (c *cluster) whole(m *topology.Map) bool {
 	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
 		return c.missing(&chain) > 0
 	})
+}
+
+// wholeLook is the interval of checks whether a cluster is whole.
+const wholeLook = 20 * time.Millisecond
+
+// becomesWhole waits until every shard accepts writes and has all its members, and reports whether that came about.
+func (c *cluster) becomesWhole(ctx context.Context, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		leading, err := c.setup.Leader(ctx, c.lab)
+		if err == nil && leading.Whole == c.follower.Map().Shards() {
+			return true
+		}
+		if !retry.Sleep(ctx, wholeLook) {
+			return false
+		}
+	}
 }
 
 // formed reports whether every chain has its initial number of members.

@@ -141,6 +141,13 @@ func (d *durable) Keyed(*wire.Keyring) {}
 // Led implements [store.Follower].
 func (d *durable) Led(store.Leader) {}
 
+// changes returns the number of the newest change.
+func (d *durable) changes() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now.Change
+}
+
 // seen returns the number of suspicions, the fewest complete copies of a shard and the missed
 // changes so far.
 func (d *durable) seen() (suspected, least int, missed uint64) {

@@ -212,6 +212,14 @@ func (l *Lab) KillAgent(ctx context.Context, host string) error {
 	return l.change(ctx, func(s *state) error { return s.Agents[host].Kill() })
 }
 
+// EndAgent lets a node's agent or a controller end in its own time, as one that is replaced by another version.
+func (l *Lab) EndAgent(ctx context.Context, host string) error {
+	if _, err := l.servedHost(host); err != nil {
+		return err
+	}
+	return l.change(ctx, func(s *state) error { return s.Agents[host].Terminate() })
+}
+
 // StartAgent starts a node's agent or a controller again and waits until it answers. It takes over
 // the state of its predecessor: the pins or the data directory.
 func (l *Lab) StartAgent(ctx context.Context, host string) error {

@@ -102,6 +102,9 @@ func (p Process) signal(signal unix.Signal) error {
 // Kill ends the process with SIGKILL and waits until it is gone.
 func (p Process) Kill() error { return p.end(unix.SIGKILL, forever) }
 
+// Terminate ends the process with SIGTERM and waits until it is gone.
+func (p Process) Terminate() error { return p.end(unix.SIGTERM, forever) }
+
 // forever is a time without an end, for poll.
 const forever = -1
 

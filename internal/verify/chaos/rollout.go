@@ -1,0 +1,231 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/platform/retry"
+	"github.com/netcraq/netcraq/internal/verify/history"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// RolloutOptions describe a trial that replaces the agents of all nodes one by one, as a rolling update does, while
+// chains change: nodes are drained and taken back.
+type RolloutOptions struct {
+	Setup
+	Rounds           int           // times that each agent is replaced
+	Away, Rest       time.Duration // least time between the end of an agent and the next one, and after that
+	Kill             bool          // agents are killed, and announce nothing
+	Still            bool          // no node is drained
+	Seed             uint64        // of the clients' operations
+	Writers, Readers int
+	Objects          int // stored before the trial; clients write and read them
+	// Drain drains a node, or takes it back.
+	Drain func(ctx context.Context, l *lab.Lab, node string, out bool) error
+}
+
+// RolloutResult is the outcome of such a trial.
+type RolloutResult struct {
+	Replaced       int     `json:"replaced"`         // agents
+	LongestWriteMs float64 `json:"longest_write_ms"` // longest time of one write, from its call to its answer
+	LongestReadMs  float64 `json:"longest_read_ms"`
+	FailedWrites   int     `json:"failed_writes"` // without a known outcome within the client's timeout
+	FailedReads    int     `json:"failed_reads"`
+	Suspected      int     `json:"suspected"`      // nodes removed from their chains
+	LongestEndMs   float64 `json:"longest_end_ms"` // longest time that an agent took to end
+	Changes        uint64  `json:"changes"`        // of the cluster's durable state
+	Drains         int     `json:"drains"`
+	LeastCopies    int     `json:"least_copies"` // fewest complete copies of a shard in any durable state
+	Linearizable   bool    `json:"linearizable"`
+	Whole          bool    `json:"whole"` // all chains have all members in the end
+	Writes         int     `json:"writes"`
+	Reads          int     `json:"reads"`
+	Seconds        float64 `json:"seconds"`
+	Kill           bool    `json:"kill"`
+	Nodes          int     `json:"nodes"`
+	Controllers    int     `json:"controllers"`
+	Shards         int     `json:"shards"`
+	Replicas       int     `json:"replicas"`
+	Objects        int     `json:"objects"`
+	Writers        int     `json:"writers"`
+	Readers        int     `json:"readers"`
+	Seed           uint64  `json:"seed"`
+
+	verdict *history.Verdict
+	lacking string
+}
+
+// OK reports whether the cluster kept its guarantees. The figures report the cost.
+func (r *RolloutResult) OK() bool {
+	return r.Linearizable && r.Whole && r.FailedWrites+r.FailedReads == 0
+}
+
+// Explain lists the violations.
+func (r *RolloutResult) Explain() string {
+	var text strings.Builder
+	_ = r.verdict.Write(&text) // a builder never fails
+	if !r.Whole {
+		fmt.Fprintf(&text, "not whole %v after the last agent: %s\n", wholePatience, r.lacking)
+	}
+	return text.String()
+}
+
+// rolloutRest is the rest of a client between two operations.
+const rolloutRest = 10 * time.Millisecond
+
+// Rollout runs the trial.
+func Rollout(ctx context.Context, o RolloutOptions) (*RolloutResult, error) {
+	return trial(ctx, &o.Setup, func(c *cluster) (*RolloutResult, error) {
+		r := &rollout{o: &o, c: c, began: time.Now(), result: &RolloutResult{
+			Kill: o.Kill, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, Shards: o.Lab.Shards, Replicas: o.Replicas,
+			Objects: o.Objects, Writers: o.Writers, Readers: o.Readers, Seed: o.Seed,
+		}}
+		if err := r.run(ctx); err != nil {
+			return nil, err
+		}
+		return r.result, nil
+	})
+}
+
+// rollout is one trial.
+type rollout struct {
+	o      *RolloutOptions
+	c      *cluster
+	began  time.Time
+	result *RolloutResult
+}
+
+func (r *rollout) run(ctx context.Context) error {
+	durable, err := r.c.observe(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = durable.end() }()
+	kv, err := r.c.client(client.Options{Timeout: clientTimeout, ReadFrom: client.Spread})
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	clients := newWork(kv, r.o.Objects, rolloutRest)
+	if _, err := r.c.fill(ctx, r.o.Objects, ProbeValue, clients.filled); err != nil {
+		return err
+	}
+	if !r.c.becomesWhole(ctx, wholePatience) {
+		return fmt.Errorf("the cluster did not become whole: %s", r.c.describe(r.c.follower.Map()))
+	}
+	before := durable.changes()
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	clients.start(working, r.o.Writers, r.o.Readers, r.o.Seed)
+	if err = r.replaceAll(ctx); err == nil {
+		r.result.Whole = r.c.becomesWhole(ctx, wholePatience)
+		r.result.lacking = r.c.describe(r.c.follower.Map())
+	}
+	stop()
+	clients.done.Wait()
+	if err != nil {
+		return err
+	}
+	if err := durable.end(); err != nil {
+		return err
+	}
+	r.result.Changes = durable.changes() - before
+	r.judge(durable, clients)
+	return ctx.Err()
+}
+
+// replaceAll replaces the agents, and drains nodes beside that.
+func (r *rollout) replaceAll(ctx context.Context) error {
+	draining, stop := context.WithCancel(ctx)
+	defer stop()
+	drained := make(chan error, 1)
+	go func() {
+		if r.o.Still {
+			drained <- nil
+		} else {
+			drained <- r.drain(draining)
+		}
+	}()
+	for range r.o.Rounds {
+		for _, h := range r.c.lab.Plan.With(lab.RoleNode) {
+			if err := r.replace(ctx, h.Name); err != nil {
+				return err
+			}
+		}
+	}
+	stop()
+	return <-drained
+}
+
+// replace ends the agent of a node and starts another one.
+func (r *rollout) replace(ctx context.Context, node string) error {
+	begun := time.Now()
+	end := r.c.lab.EndAgent
+	if r.o.Kill {
+		end = r.c.lab.KillAgent
+	}
+	if err := end(ctx, node); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	r.result.LongestEndMs = max(r.result.LongestEndMs, milliseconds(took))
+	retry.Sleep(ctx, r.o.Away)
+	if err := r.c.lab.StartAgent(ctx, node); err != nil {
+		return err
+	}
+	r.result.Replaced++
+	r.o.event("the agent of %s is replaced, in %.1f s; it ended in %d ms", node, time.Since(begun).Seconds(), took.Milliseconds())
+	retry.Sleep(ctx, r.o.Rest)
+	return ctx.Err()
+}
+
+// drain drains one node after the other and takes it back, until ctx ends. The last one is taken back.
+func (r *rollout) drain(ctx context.Context) error {
+	nodes := r.c.lab.Plan.With(lab.RoleNode)
+	for i := 0; ctx.Err() == nil; i++ {
+		node := nodes[(i*i+len(nodes)-1)%len(nodes)].Name
+		if err := r.o.Drain(ctx, r.c.lab, node, true); err != nil {
+			if ctx.Err() == nil && !retry.Sleep(ctx, drainAgain) { // such as: a node is suspected now
+				return nil
+			}
+			continue
+		}
+		r.result.Drains++
+		retry.Sleep(ctx, drainFor)
+		if err := r.o.Drain(context.WithoutCancel(ctx), r.c.lab, node, false); err != nil {
+			return fmt.Errorf("take %s back: %w", node, err)
+		}
+		retry.Sleep(ctx, drainFor)
+	}
+	return nil
+}
+
+const (
+	drainFor   = time.Second // time that a node is drained, and in use, at least
+	drainAgain = 100 * time.Millisecond
+)
+
+func (r *rollout) judge(d *durable, clients *work) {
+	o := r.result
+	o.Suspected, o.LeastCopies, _ = d.seen()
+	writes, reads := clients.counters(history.Put), clients.counters(history.Get)
+	o.Writes, o.FailedWrites, o.Reads, o.FailedReads = writes.done, writes.failed, reads.done, reads.failed
+	ops := clients.history()
+	for i := range ops {
+		took := milliseconds(time.Duration(ops[i].Return - ops[i].Call))
+		switch {
+		case ops[i].Client < 0: // before the trial
+		case ops[i].Kind == history.Put:
+			o.LongestWriteMs = max(o.LongestWriteMs, took)
+		default:
+			o.LongestReadMs = max(o.LongestReadMs, took)
+		}
+	}
+	o.Seconds = time.Since(r.began).Seconds()
+	r.o.event("checking %d operations", len(ops))
+	o.verdict = history.Check(ops, chaosPerKey)
+	o.Linearizable = o.verdict.Linearizable()
+}
