@@ -34,9 +34,9 @@ func newLabRolloutCommand(name *string) *cobra.Command {
 		Use:   "rollout",
 		Short: "Replace the agents of a managed cluster one by one, and measure the effect",
 		Long: `Brings up a managed lab of its own and replaces the agents of its nodes one by one, as a rolling update does, while
-clients write and read. The data planes stay in the kernel. Meanwhile nodes are drained and taken back, so that chains
-change all the time; --still leaves that out. The history of the clients is checked for linearizability. The lab is
-removed at the end.`,
+clients write and read. The data planes stay in the kernel. A moment before an agent ends, another node is drained or
+taken back, so that chains change at that time; --still leaves that out. The history of the clients is checked for
+linearizability. The lab is removed at the end.`,
 		Example: `  netcraq lab rollout --json
   netcraq lab rollout --kill --rounds 3`,
 		Args: cobra.NoArgs,
@@ -55,7 +55,7 @@ removed at the end.`,
 	f.IntVar(&o.Writers, "writers", 16, "clients that write")
 	f.IntVar(&o.Readers, "readers", 8, "clients that read")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of the clients' operations (default: random, printed)")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of the clients' operations and of these moments (default: random, printed)")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
 	return c
@@ -141,5 +141,5 @@ func printRolloutTable(out io.Writer, r *chaos.RolloutResult) {
 	fmt.Fprintf(table, "writes\t%s\tfailed\t%d\n", cli.Grouped(uint64(r.Writes)), r.FailedWrites)
 	fmt.Fprintf(table, "reads\t%s\tfailed\t%d\n", cli.Grouped(uint64(r.Reads)), r.FailedReads)
 	fmt.Fprintf(table, "nodes suspected\t%d\tleast copies of a shard\t%d of %d\n", r.Suspected, r.LeastCopies, r.Replicas)
-	fmt.Fprintf(table, "nodes drained\t%d\tchanges of the state\t%d\n", r.Drains, r.Changes)
+	fmt.Fprintf(table, "drained, taken back\t%d\tchanges of the state\t%d\n", r.Drains, r.Changes)
 }

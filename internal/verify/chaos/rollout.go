@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -12,15 +13,15 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// RolloutOptions describe a trial that replaces the agents of all nodes one by one, as a rolling update does, while
-// chains change: nodes are drained and taken back.
+// RolloutOptions describe a trial that replaces the agents of all nodes one by one, as a rolling update does. Each ends
+// while chains change: a moment before, another node is drained or taken back.
 type RolloutOptions struct {
 	Setup
 	Rounds           int           // times that each agent is replaced
 	Away, Rest       time.Duration // least time between the end of an agent and the next one, and after that
 	Kill             bool          // agents are killed, and announce nothing
 	Still            bool          // no node is drained
-	Seed             uint64        // of the clients' operations
+	Seed             uint64        // of the clients' operations and of these moments
 	Writers, Readers int
 	Objects          int // stored before the trial; clients write and read them
 	// Drain drains a node, or takes it back.
@@ -37,8 +38,8 @@ type RolloutResult struct {
 	Suspected      int     `json:"suspected"`      // nodes removed from their chains
 	LongestEndMs   float64 `json:"longest_end_ms"` // longest time that an agent took to end
 	Changes        uint64  `json:"changes"`        // of the cluster's durable state
-	Drains         int     `json:"drains"`
-	LeastCopies    int     `json:"least_copies"` // fewest complete copies of a shard in any durable state
+	Drains         int     `json:"drains"`         // drained, or taken back
+	LeastCopies    int     `json:"least_copies"`   // fewest complete copies of a shard in any durable state
 	Linearizable   bool    `json:"linearizable"`
 	Whole          bool    `json:"whole"` // all chains have all members in the end
 	Writes         int     `json:"writes"`
@@ -79,7 +80,7 @@ const rolloutRest = 10 * time.Millisecond
 // Rollout runs the trial.
 func Rollout(ctx context.Context, o RolloutOptions) (*RolloutResult, error) {
 	return trial(ctx, &o.Setup, func(c *cluster) (*RolloutResult, error) {
-		r := &rollout{o: &o, c: c, began: time.Now(), result: &RolloutResult{
+		r := &rollout{o: &o, c: c, began: time.Now(), rng: rand.New(rand.NewPCG(o.Seed, 0)), result: &RolloutResult{
 			Kill: o.Kill, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, Shards: o.Lab.Shards, Replicas: o.Replicas,
 			Objects: o.Objects, Writers: o.Writers, Readers: o.Readers, Seed: o.Seed,
 		}}
@@ -95,7 +96,10 @@ type rollout struct {
 	o      *RolloutOptions
 	c      *cluster
 	began  time.Time
+	rng    *rand.Rand
 	result *RolloutResult
+	// drained is the node that is drained now; empty: none.
+	drained string
 }
 
 func (r *rollout) run(ctx context.Context) error {
@@ -137,28 +141,56 @@ func (r *rollout) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// replaceAll replaces the agents, and drains nodes beside that.
+// replaceAll replaces the agents one by one.
 func (r *rollout) replaceAll(ctx context.Context) error {
-	draining, stop := context.WithCancel(ctx)
-	defer stop()
-	drained := make(chan error, 1)
-	go func() {
-		if r.o.Still {
-			drained <- nil
-		} else {
-			drained <- r.drain(draining)
-		}
-	}()
+	nodes := r.c.lab.Plan.With(lab.RoleNode)
 	for range r.o.Rounds {
-		for _, h := range r.c.lab.Plan.With(lab.RoleNode) {
+		for i, h := range nodes {
+			if err := r.stir(ctx, nodes[(i+1)%len(nodes)].Name); err != nil {
+				return err
+			}
 			if err := r.replace(ctx, h.Name); err != nil {
 				return err
 			}
 		}
 	}
-	stop()
-	return <-drained
+	if r.drained == "" {
+		return nil
+	}
+	return r.o.Drain(ctx, r.c.lab, r.drained, false)
 }
+
+// stir lets chains change at the end of an agent: it takes the drained node back, or else drains one.
+func (r *rollout) stir(ctx context.Context, node string) error {
+	if r.o.Still {
+		return nil
+	}
+	out := r.drained == ""
+	if !out {
+		node = r.drained
+	}
+	for {
+		err := r.o.Drain(ctx, r.c.lab, node, out)
+		if err == nil {
+			break
+		}
+		if !retry.Sleep(ctx, drainAgain) { // such as: a node is suspected now
+			return err
+		}
+	}
+	r.drained = ""
+	if out {
+		r.drained = node
+	}
+	r.result.Drains++
+	retry.Sleep(ctx, time.Duration(r.rng.Int64N(int64(stirFor))))
+	return ctx.Err()
+}
+
+const (
+	stirFor    = 500 * time.Millisecond // longest time between the begin of a drain and the end of an agent
+	drainAgain = 100 * time.Millisecond
+)
 
 // replace ends the agent of a node and starts another one.
 func (r *rollout) replace(ctx context.Context, node string) error {
@@ -181,32 +213,6 @@ func (r *rollout) replace(ctx context.Context, node string) error {
 	retry.Sleep(ctx, r.o.Rest)
 	return ctx.Err()
 }
-
-// drain drains one node after the other and takes it back, until ctx ends. The last one is taken back.
-func (r *rollout) drain(ctx context.Context) error {
-	nodes := r.c.lab.Plan.With(lab.RoleNode)
-	for i := 0; ctx.Err() == nil; i++ {
-		node := nodes[(i*i+len(nodes)-1)%len(nodes)].Name
-		if err := r.o.Drain(ctx, r.c.lab, node, true); err != nil {
-			if ctx.Err() == nil && !retry.Sleep(ctx, drainAgain) { // such as: a node is suspected now
-				return nil
-			}
-			continue
-		}
-		r.result.Drains++
-		retry.Sleep(ctx, drainFor)
-		if err := r.o.Drain(context.WithoutCancel(ctx), r.c.lab, node, false); err != nil {
-			return fmt.Errorf("take %s back: %w", node, err)
-		}
-		retry.Sleep(ctx, drainFor)
-	}
-	return nil
-}
-
-const (
-	drainFor   = time.Second // time that a node is drained, and in use, at least
-	drainAgain = 100 * time.Millisecond
-)
 
 func (r *rollout) judge(d *durable, clients *work) {
 	o := r.result
