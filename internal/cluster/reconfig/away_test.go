@@ -192,14 +192,43 @@ func TestAgentDepartsDuringAChange(t *testing.T) {
 	})
 }
 
-// TestAbsentAgentHoldsUpNoChange: an agent that stays away is not waited for for ever.
+// TestAbsentAgentHoldsUpNoChange: an agent that stays away is not waited for for ever; longer, if it announced its end.
 func TestAbsentAgentHoldsUpNoChange(t *testing.T) {
+	within := agentSure * testSettings(8, 3).Sure
+	for _, announced := range []bool{false, true} {
+		w := formed(t, 1, 5, 8, 3)
+		away := w.chain(0)[1]
+		if w.depart(away); announced {
+			away.start(true)
+			w.announce(away)
+			w.until(time.Second, func() bool { return !away.running })
+		}
+		w.run(50 * ms)
+		w.operate(Drain{away.reg.Name})
+		w.run(2 * within)
+		if standing := w.state.Nodes[away.id()].Standing; standing.Fenced() == announced {
+			w.fatalf("announced %v: the node whose agent was away for %v is %v", announced, 2*within, standing)
+		}
+		if !w.until(time.Minute, func() bool { return !w.isMember(away, 0) && len(w.chain(0)) == 3 }) {
+			w.fatalf("announced %v: %+v", announced, w.state.Shards[0])
+		}
+		w.checkNothingLost()
+	}
+}
+
+// TestShortChainsWaitLess: a chain that lacks a member gets another one though a second node's agent announced its end
+// and stays away.
+func TestShortChainsWaitLess(t *testing.T) {
 	w := formed(t, 1, 5, 8, 3)
-	away := w.chain(0)[1]
-	w.depart(away)
-	w.run(50 * ms)
-	w.operate(Drain{away.reg.Name})
-	if !w.until(time.Minute, func() bool { return !w.isMember(away, 0) && len(w.chain(0)) == 3 }) {
+	within := agentSure * testSettings(8, 3).Sure
+	away, failed := w.chain(0)[1], w.chain(0)[2]
+	w.announce(away)
+	if !w.until(time.Second, func() bool { return !away.running }) {
+		w.fatalf("the agent of %s is not released", away.reg.Name)
+	}
+	failed.kill()
+	w.run(2 * within)
+	if w.isMember(failed, 0) || len(w.chain(0)) != 3 {
 		w.fatalf("%+v", w.state.Shards[0])
 	}
 	w.checkNothingLost()

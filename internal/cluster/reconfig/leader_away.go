@@ -33,17 +33,29 @@ func (l *Leader) agentHeard(n *node) bool {
 	return !n.departed && !n.departing && l.away(n) <= agentBeats*l.patience(n)
 }
 
-// agentsReady reports whether a change that can be made later as well may be made now: no agent of a node that it
-// concerns is away, or about to be, and expected back. An agent that stays away holds up no change for ever, and neither
-// does one that announces its end and goes on.
-func (l *Leader) agentsReady(ids ...NodeID) bool {
-	return !slices.ContainsFunc(ids, func(id NodeID) bool {
+// announcedLonger is how many times as long an agent is expected back that announced its end: it is being replaced.
+const announcedLonger = 3
+
+// agentsReady reports whether a change of a shard's chain that can be made later as well may be made now: no agent of a
+// member, or of the other nodes that it concerns, is away or about to be, and expected back. An agent that stays away
+// holds up no change for ever, and neither does one that announces its end and goes on. A chain that lacks members waits
+// no longer for an announced one than for another: the next failure may cost it more than a pause.
+func (l *Leader) agentsReady(number uint16, others ...NodeID) bool {
+	s := &l.state.Shards[number]
+	short := fullMembers(s) < l.members(s)
+	return !slices.ContainsFunc(append(others, s.Members...), func(id NodeID) bool {
 		n := l.nodes[id]
-		since := l.away(n)
+		if l.agentHeard(n) {
+			return false
+		}
+		since, within := l.away(n), l.returnsWithin()
 		if n.departing {
 			since = l.listened - n.announced
+			if !short {
+				within *= announcedLonger
+			}
 		}
-		return !l.agentHeard(n) && since <= l.returnsWithin()
+		return since <= within
 	})
 }
 

@@ -115,7 +115,7 @@ func (d *draft) finish() {
 		}
 		s := &l.state.Shards[number]
 		leaver := l.leaving[number]
-		if s.Hold == 0 && leaver != 0 && !l.agentsReady(s.Members...) {
+		if s.Hold == 0 && leaver != 0 && !l.agentsReady(number) {
 			later[number] = true // the chain goes on as it is
 			continue
 		}

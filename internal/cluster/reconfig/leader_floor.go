@@ -111,7 +111,7 @@ func (l *Leader) mayRaise(number uint16) bool {
 			return false
 		}
 	}
-	return l.rests(number) && l.confirmed(number, s.Members) && l.agentsReady(s.Members...)
+	return l.rests(number) && l.confirmed(number, s.Members) && l.agentsReady(number)
 }
 
 // raise makes floors and bars durable that are to rise. A report holds for the epoch in which it was made: a shard that

@@ -201,7 +201,7 @@ func (d *draft) beginMove(m topology.Move) verdict {
 		return later
 	}
 	s := &l.state.Shards[m.Shard]
-	if !l.agentsReady(s.Members...) {
+	if !l.agentsReady(m.Shard) {
 		return later
 	}
 	join, leave := NodeID(m.Join), NodeID(m.Leave)

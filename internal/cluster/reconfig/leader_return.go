@@ -88,7 +88,7 @@ func (d *draft) putBack(n *node, number uint16) {
 	if run.learner != 0 && (run.complete || l.nodes[run.learner].kept[number]) || !run.active || !l.confirmed(number, members) {
 		return
 	}
-	if !l.agentsReady(n.id) || !l.agentsReady(s.Members...) {
+	if !l.agentsReady(number, n.id) {
 		return // the chain goes on as it is
 	}
 	switch len(members) {
