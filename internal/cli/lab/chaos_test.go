@@ -141,6 +141,7 @@ func TestImpossibleTrialsAreRefused(t *testing.T) {
 		"lab chaos --minutes 0", "lab chaos --clients 0", "lab chaos --loss 101", "lab chaos --controllers 0",
 		"lab chaos --nodes 2",
 		"lab busy --stopped 1", "lab busy --objects 0", "lab busy --burners-per-cpu -1", "lab chaos --plane none",
+		"lab rollout --rounds 0", "lab rollout --away -1s", "lab rollout --objects 0", "lab rollout --nodes 3",
 		"lab chaos --shards 3", "bench failover --rounds 0", "bench join --objects 0", "bench join --nodes 1",
 		"lab up --controllers 3", "lab fault partition n1|n2>n3",
 	} {

@@ -136,7 +136,7 @@ func printRolloutTable(out io.Writer, r *chaos.RolloutResult) {
 	fmt.Fprint(out, r.Explain())
 	table := cli.NewTable(out)
 	defer table.Flush()
-	fmt.Fprintf(table, "\nagents replaced\t%d\tlongest end of one\t%.0f ms\n", r.Replaced, r.LongestEndMs)
+	fmt.Fprintf(table, "\nagents replaced\t%d, %d released\tlongest end of one\t%.0f ms\n", r.Replaced, r.Released, r.LongestEndMs)
 	fmt.Fprintf(table, "longest write\t%.0f ms\tlongest read\t%.0f ms\n", r.LongestWriteMs, r.LongestReadMs)
 	fmt.Fprintf(table, "writes\t%s\tfailed\t%d\n", cli.Grouped(uint64(r.Writes)), r.FailedWrites)
 	fmt.Fprintf(table, "reads\t%s\tfailed\t%d\n", cli.Grouped(uint64(r.Reads)), r.FailedReads)

@@ -94,8 +94,9 @@ type cluster struct {
 	controllers []*Controller
 	serving     []*running
 	nodes       map[string]*node
-	log         *slog.Logger // of nodes started from now on; nil: the test's
-	machines    Machines     // of the controllers; nil: none
+	log         *slog.Logger       // of nodes started from now on; nil: the test's
+	remember    func([]byte) error // keeps their identities; nil: their planes end with the agents
+	machines    Machines           // of the controllers; nil: none
 }
 
 type node struct {
@@ -207,7 +208,7 @@ func (c *cluster) startNode(name string) *node {
 
 func (c *cluster) startNodeAt(name string, addr netip.AddrPort, labels map[string]string) *node {
 	c.t.Helper()
-	join := agent.Join{Controllers: c.addresses, Labels: labels, Capacity: 100, Identity: agent.NewIdentity()}
+	join := agent.Join{Controllers: c.addresses, Labels: labels, Capacity: 100, Identity: agent.NewIdentity(), Remember: c.remember}
 	log := cmp.Or(c.log, logOf(name))
 	id, err := join.Ask(c.soon(), name, addr.String(), "", log)
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// ReleasedMessage is logged by an agent that ends when the leader says that no change of a chain needs it.
+const ReleasedMessage = "the agent ends between changes of chains"
+
 // departWithin bounds the wait of an agent that ends for the leader's permission.
 const departWithin = 2 * time.Second
 
@@ -43,6 +46,7 @@ func (m *membership) depart(ctx context.Context) {
 	defer late.Stop()
 	select {
 	case <-m.leaving.released:
+		m.log.Info(ReleasedMessage)
 	case <-ctx.Done():
 	case <-late.C:
 		m.log.Warn("the agent ends although a change of chains may need it, or no controller leads: writes of this node's shards "+

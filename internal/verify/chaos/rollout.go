@@ -1,13 +1,16 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/history"
 	"github.com/netcraq/netcraq/internal/verify/lab"
@@ -31,6 +34,7 @@ type RolloutOptions struct {
 // RolloutResult is the outcome of such a trial.
 type RolloutResult struct {
 	Replaced       int     `json:"replaced"`         // agents
+	Released       int     `json:"released"`         // of these, by the leader
 	LongestWriteMs float64 `json:"longest_write_ms"` // longest time of one write, from its call to its answer
 	LongestReadMs  float64 `json:"longest_read_ms"`
 	FailedWrites   int     `json:"failed_writes"` // without a known outcome within the client's timeout
@@ -137,6 +141,9 @@ func (r *rollout) run(ctx context.Context) error {
 		return err
 	}
 	r.result.Changes = durable.changes() - before
+	if err := r.countReleased(); err != nil {
+		return err
+	}
 	r.judge(durable, clients)
 	return ctx.Err()
 }
@@ -212,6 +219,18 @@ func (r *rollout) replace(ctx context.Context, node string) error {
 	r.o.event("the agent of %s is replaced, in %.1f s; it ended in %d ms", node, time.Since(begun).Seconds(), took.Milliseconds())
 	retry.Sleep(ctx, r.o.Rest)
 	return ctx.Err()
+}
+
+// countReleased counts the agents that the leader released, by their logs.
+func (r *rollout) countReleased() error {
+	for _, h := range r.c.lab.Plan.With(lab.RoleNode) {
+		text, err := os.ReadFile(r.c.lab.LogFile(h.Name))
+		if err != nil {
+			return err
+		}
+		r.result.Released += bytes.Count(text, []byte(agent.ReleasedMessage))
+	}
+	return nil
 }
 
 func (r *rollout) judge(d *durable, clients *work) {
