@@ -75,9 +75,9 @@ With --cluster the node takes its address and its chains from the cluster file. 
 from controllers. Without either it needs --addr and gets its chains through the agent's API.
 
 The xdp data plane is in the kernel. It keeps answering when this command ends, and the next start takes it over
-without losing a packet; --remove ends it. A node that joined a cluster needs its agent: without it the node's
-read lease ends within tens of milliseconds, and soon afterwards the controllers remove the node from its
-chains. When the agent is back, the node joins again. To stop a node without an interruption, drain it first.`,
+without losing a packet; --remove ends it. In a cluster that controllers run, SIGTERM ends this command when no
+change of chains needs it, within 2 s; controllers remove a node from its chains when orders have waited 2 s for
+its next agent. To stop a node without an interruption, drain it first.`,
 		Example: `  netcraq node --name n1 --cluster cluster.yaml
   netcraq node --name n1 --addr 192.0.2.1:4411 --join 192.0.2.7,192.0.2.8,192.0.2.9 --labels zone=a
   netcraq node --name n1 --cluster cluster.yaml --plane xdp --port-if eth0
