@@ -168,6 +168,42 @@ func TestAgentsEndBetweenChanges(t *testing.T) {
 	}
 }
 
+// TestCopiesWaitForAgents: a node whose agent is replaced while it copies a shard keeps its place in the chain, also if that
+// takes longer than a copy may stand still: to give the copy up would stop writes, and need the agent.
+func TestCopiesWaitForAgents(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 4, 1, 3)
+		w.leader.state.Settings.Sure = 2 * time.Second
+		var target *testNode
+		for _, n := range w.nodes {
+			if !w.isMember(n, 0) {
+				target = n
+			}
+		}
+		w.slowCopy = 200 * ms
+		w.ready()
+		w.operate(MoveShard{0, w.chain(0)[w.rng.IntN(3)].reg.Name, target.reg.Name})
+		if !w.until(time.Second, func() bool { return w.state.Shards[0].Learner == target.id() }) {
+			w.fatalf("%s does not join: %+v", target.reg.Name, w.state.Shards[0])
+		}
+		w.announce(target)
+		if !w.until(time.Second, func() bool { return !target.running }) {
+			w.fatalf("the agent of %s is not released", target.reg.Name)
+		}
+		w.run(w.leader.options.StallAfter + 5*time.Second)
+		w.allQuickly(50 * ms)
+		if standing := w.state.Nodes[target.id()].Standing; standing != Up || w.state.Shards[0].Learner != target.id() {
+			w.fatalf("the node whose agent is away is %v: %+v", standing, w.state.Shards[0])
+		}
+		target.start(true)
+		if !w.until(time.Minute, func() bool { return w.isMember(target, 0) && w.state.Shards[0].Learner == 0 }) {
+			w.fatalf("%s does not join: %+v", target.reg.Name, w.state.Shards[0])
+		}
+		w.settle()
+		w.checkNothingLost()
+	})
+}
+
 // TestAgentDepartsDuringAChange: the agent of a member departs when the change of its chain is stored, and before it has
 // confirmed it. The chain soon goes on without the node, which is back when its agent is.
 func TestAgentDepartsDuringAChange(t *testing.T) {

@@ -212,6 +212,8 @@ func (l *Leader) checkCopies() {
 		case run.complete || l.given[number] != "" || l.inChange(number):
 		case !run.active || l.state.Nodes[run.source].Standing.Fenced() || l.state.Nodes[run.learner].Standing.Fenced():
 			run.moved = l.time
+		case l.state.Shards[number].Hold == 0 && !l.agentsReady(number):
+			run.moved = l.time // an agent that copies may be away: the chain goes on as it is
 		case l.time-run.moved > l.options.StallAfter:
 			l.given[number], l.dirty = "it does not go on", true
 			l.failed(l.nodes[run.learner], "a copy does not go on")
