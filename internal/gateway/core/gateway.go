@@ -16,6 +16,10 @@ type Options struct {
 	// Alive reports whether the session's lease lasts for certain. Without it no read is answered from the chain. nil: it
 	// always does.
 	Alive func() bool
+	// Lasts reports [Tenure.Lasts] of the newest session. nil: it always lasts.
+	Lasts func() bool
+	// Recent reports whether the last [Gateway.Looked] was less than a session's lifetime ago. nil: it always was.
+	Recent func() bool
 }
 
 // Gateway is one gateway. The zero value is not usable: see [New].
@@ -31,7 +35,7 @@ type Gateway struct {
 	waiting []func() // writes that wait for a session
 	push    pushing
 	era     string // of etcd's history, in which sessions begin
-	emptied int64  // the newest revision at which the directory was empty, as was found without a session
+	looks   looks
 }
 
 // life is the state of a gateway during one session.
@@ -190,7 +194,7 @@ func (g *Gateway) Start() {
 		lease: fmt.Sprintf("%s.%d", g.options.Name, g.lives), keys: make(map[string]*own), suspects: make(map[string]bool),
 		cleaning: make(map[string]bool), placing: make(map[string]bool), ranged: make(map[*write]bool),
 	}
-	g.life = l
+	g.life, g.push.done = l, 0 // what the chain had may be of another history
 	ready := func() {
 		g.emit(WatchDirectory{l.seen + 1})
 		g.acknowledge(l)
@@ -231,6 +235,7 @@ func (g *Gateway) openSession(l *life, then func()) {
 			return
 		}
 		l.create, l.mod = kv.Create, kv.Mod
+		g.pushAgain()
 		then()
 	})
 }
@@ -322,6 +327,7 @@ func (g *Gateway) Tick() {
 			l.open()
 		}
 	}
+	g.pushAgain()
 	if l == nil || !l.serving {
 		return
 	}

@@ -7,9 +7,13 @@ const EraName = "era"
 // History decides whether etcd still has the history that the chain's objects come from: an etcd that was restored from a backup has
 // another one. A gateway compares it each time before its session counts as extended, and its sessions begin in its era only:
 // [Gateway.Within]. The gateway that notices the restore first begins another era, without any session. Then all begin anew.
+//
+// A restore can go unnoticed: the revision may have passed the chain's. That is harmless, since etcd was away for longer than a
+// session lasts. Each gateway has begun another session ([Tenure]), under which it reads no object of before.
 type History struct {
 	Cluster uint64
 	Era     string
+	Without Rule // rules switched off; zero outside tests
 }
 
 // Seen is what a gateway compares, in the order in which it is read.
@@ -40,9 +44,9 @@ func (h *History) Compare(s *Seen) Continuity {
 		return OtherCluster
 	case s.Era == "" && h.Era != "" && s.Rev >= max(s.Floor, s.Chain.Rev):
 		return Unnamed
-	case s.Era != h.Era:
+	case s.Era != h.Era && h.Without&Era == 0:
 		return OtherEra
-	case s.Rev < s.Floor || s.Chain.Status == OK && s.Rev < s.Chain.Rev:
+	case (s.Rev < s.Floor || s.Chain.Status == OK && s.Rev < s.Chain.Rev) && h.Without&NewEra == 0:
 		return Older
 	}
 	return Same
@@ -52,8 +56,48 @@ func (h *History) Compare(s *Seen) Continuity {
 func (g *Gateway) Within(era string) { g.era = era }
 
 func (g *Gateway) inEra() []Cond {
-	if g.era == "" {
+	switch {
+	case !g.on(Era):
+		return nil
+	case g.era == "":
 		return []Cond{{Key: g.names.era, Kind: CreateIs}}
 	}
 	return []Cond{{Key: g.names.era, Kind: ValueIs, Value: g.era}}
 }
+
+// Tenure is how long a gateway relies on a session: until nine tenths of the lease have passed since it asked for the last extension
+// after which it found etcd's history the same. A session that was not extended in time is given up, even if etcd has its lease
+// still: etcd may have been restored meanwhile from a backup that has the session. Times are in nanoseconds, on a clock that also
+// runs while the machine sleeps.
+type Tenure struct {
+	Without Rule
+	ends    int64 // 0: it has not begun
+	until   int64 // messages are shown after a push until then; 0: the chain's revision was not compared yet
+	chain   bool  // it was
+}
+
+// Begin notes when a lease was asked for that etcd has granted.
+func (t *Tenure) Begin(asked, lease int64) { t.ends = asked + lasting(lease) }
+
+// Extend notes when an extension was asked for after which the history was the same, by what was seen.
+func (t *Tenure) Extend(now, asked, lease int64, seen *Seen) {
+	if !t.Over(now) {
+		t.ends = max(t.ends, asked+lasting(lease))
+		if t.chain = t.chain || seen.Chain.Status != Away; t.chain {
+			t.until = t.ends
+		}
+	}
+}
+
+// Reads reports whether reads may be answered from the chain: its revision is not above etcd's.
+func (t *Tenure) Reads() bool { return t.chain }
+
+// Over reports whether the session is to be given up. None of its own requests is sent any more: etcd might execute it in another
+// history, where its conditions hold by chance. Clients' writes go on until the session's key is gone: others wait for it.
+func (t *Tenure) Over(now int64) bool { return t.ends != 0 && now >= t.ends && t.Without&Lapse == 0 }
+
+// Lasts reports whether messages may be shown after a push.
+func (t *Tenure) Lasts(now int64) bool { return now < t.until }
+
+// lasting is the part of a lease that counts, since clocks may run apart.
+func lasting(lease int64) int64 { return lease / 10 * 9 }

@@ -10,6 +10,7 @@ type pushing struct {
 
 type waiter struct {
 	rev  int64
+	life *life // in which it began to wait
 	then func()
 }
 
@@ -20,16 +21,39 @@ func (g *Gateway) pushed(rev int64, then func()) {
 		then()
 		return
 	}
-	if rev <= g.push.done {
+	w := waiter{rev, g.life, then}
+	if rev <= g.push.done && g.timely(w) {
 		then()
 		return
 	}
 	if !g.on(Push) { // the push is under way, and not waited for
 		then()
-		then = func() {}
+		w.then = func() {}
 	}
-	g.push.waiting = append(g.push.waiting, waiter{rev, then})
+	g.push.waiting = append(g.push.waiting, w)
 	g.pushNewest()
+}
+
+// timely reports whether a revision may be pushed, and be shown when the chain has it. The revision object must be that of etcd's
+// history, and must not get a revision of another: otherwise a gateway of the new era shows a lower one, or one of this era a higher
+// one than etcd has. So the session lasts, and has begun before the message arrived or at its revision or later. Without such a
+// session, a member of etcd must have had the era at that revision or later.
+func (g *Gateway) timely(w waiter) bool {
+	l := g.life
+	switch {
+	case !g.on(PushInTime):
+		return true
+	case w.rev <= g.looks.same && g.recent():
+		return true
+	case l == nil || l.create == 0 || l.over || g.options.Lasts != nil && !g.options.Lasts():
+		return false
+	}
+	return w.life == l || w.rev <= l.create
+}
+
+// Timely reports whether the chain may be asked, or asked again, to raise the revision object to a revision.
+func (g *Gateway) Timely(rev int64) bool {
+	return g.timely(waiter{rev: rev, life: g.life})
 }
 
 // unpushed lets go on what waits for a push.
@@ -53,7 +77,7 @@ const (
 // Shows reports whether a message with a revision may be shown to a client now: the chain has the revision, or needs none.
 // Otherwise [Gateway.Reveal] asks for that. The messages of a stream are shown one after the other.
 func (g *Gateway) Shows(m Message, rev int64) bool {
-	return m == Events && !g.on(PushBeforeWatch) || g.Free() || rev <= g.push.done || g.unplaced(rev)
+	return m == Events && !g.on(PushBeforeWatch) || g.Free() || g.unplaced(rev) || rev <= g.push.done && g.Timely(rev)
 }
 
 // Reveal asks for [Revealed] when the chain has a revision that the caller's message shows.
@@ -61,17 +85,21 @@ func (g *Gateway) Reveal(id uint64, rev int64) { g.pushed(rev, func() { g.emit(R
 
 func (g *Gateway) pushNewest() {
 	p := &g.push
-	if p.busy || len(p.waiting) == 0 {
+	if p.busy {
 		return
 	}
-	p.busy = true
-	g.chain(Op{Kind: Max, Shard: p.shard, Rev: g.Newest()}, g.pushAnswered)
+	if rev := g.Newest(); rev > 0 {
+		p.busy = true
+		g.chain(Op{Kind: Max, Shard: p.shard, Rev: rev}, g.pushAnswered)
+	}
 }
 
-// Newest is the newest revision that waits for a push; 0: none does. A push that has not left yet may carry it too.
+// Newest is the newest revision that waits for a push and may be pushed; 0: none is. A push that has not left yet may carry it too.
 func (g *Gateway) Newest() (rev int64) {
 	for _, w := range g.push.waiting {
-		rev = max(rev, w.rev)
+		if w.rev > rev && g.timely(w) {
+			rev = w.rev
+		}
 	}
 	return rev
 }
@@ -82,19 +110,33 @@ func (g *Gateway) pushAnswered(a Answer) {
 	switch a.Status {
 	case OK:
 		p.done = max(p.done, a.Rev)
-		waiting := p.waiting
-		p.waiting = nil
-		for _, w := range waiting {
-			if w.rev <= p.done {
-				w.then()
-			} else {
-				p.waiting = append(p.waiting, w)
-			}
-		}
+		g.showPushed()
 	case Miss:
 		g.makeRevision(a.Shard)
 		return
+	case Away: // the session lasts no more: [Gateway.Tick] asks again when another does
+		return
 	}
+	g.pushNewest()
+}
+
+// showPushed lets go on what waits for a revision that the chain has.
+func (g *Gateway) showPushed() {
+	p := &g.push
+	waiting := p.waiting
+	p.waiting = nil
+	for _, w := range waiting {
+		if w.rev <= p.done && g.timely(w) {
+			w.then()
+		} else {
+			p.waiting = append(p.waiting, w)
+		}
+	}
+}
+
+// pushAgain goes on with what waited until it may be pushed, or shown.
+func (g *Gateway) pushAgain() {
+	g.showPushed()
 	g.pushNewest()
 }
 

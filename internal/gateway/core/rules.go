@@ -37,12 +37,16 @@ const (
 	Takeover                         // gateways answer for the keys of those that are gone
 	WriteUnplaced                    // a gateway without a session writes only while nothing is placed
 	ShowUnplaced                     // it shows only revisions at which, or after which, nothing was placed
+	Era                              // sessions begin, and count as extended, in the gateway's era of etcd's history only
+	Lapse                            // a session that was not extended in time is given up
+	PushInTime                       // nothing is pushed, and shown after a push, unless the session lasts
+	NewEra                           // an etcd whose revision is below the chain's begins another era
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
-	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced",
+	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era",
 }
 
 // RuleNames lists the rules that can be switched off.

@@ -16,14 +16,29 @@ func (g *Gateway) IfUnplaced() []Cond {
 	return []Cond{{Key: g.names.directory, End: end, Kind: CreateIs}}
 }
 
-// Looked takes how many entries the directory had at a revision, in the state of any of etcd's members.
-func (g *Gateway) Looked(rev int64, entries int) {
+// looks is what a gateway without a lasting session has read of etcd, in the state of any of its members.
+type looks struct {
+	emptied int64 // the newest revision at which the directory was empty
+	same    int64 // the newest one at which the era was the gateway's
+}
+
+// Looked takes what a member of etcd had at a revision: how many entries the directory, and whether the gateway's era. After the
+// call [Options.Recent] holds for a while. What was seen before is forgotten if it did not: etcd may have been restored since.
+func (g *Gateway) Looked(rev int64, entries int, same bool) {
+	if !g.recent() {
+		g.looks = looks{}
+	}
 	if entries == 0 {
-		g.emptied = max(g.emptied, rev)
+		g.looks.emptied = max(g.looks.emptied, rev)
+	}
+	if same {
+		g.looks.same = max(g.looks.same, rev)
 	}
 }
 
+func (g *Gateway) recent() bool { return g.options.Recent == nil || g.options.Recent() }
+
 // unplaced reports whether a revision may be shown without a push, since nothing was placed then.
 func (g *Gateway) unplaced(rev int64) bool {
-	return rev <= g.emptied || !g.Serving() && !g.on(ShowUnplaced)
+	return rev <= g.looks.emptied && g.recent() || !g.Serving() && !g.on(ShowUnplaced)
 }

@@ -5,13 +5,13 @@ import "testing"
 // TestWithoutASession: answers of a gateway without a session are shown if nothing was placed at their revision or after it.
 func TestWithoutASession(t *testing.T) {
 	g := New(Options{Name: "g", Prefix: "own/"})
-	g.Looked(20, 1)
+	g.Looked(20, 1, false)
 	if g.Shows(Answers, 20) || g.Shows(Events, 20) {
 		t.Error("a key is placed, and nothing is pushed")
 	}
-	g.Looked(30, 0)
-	g.Looked(40, 1)
-	g.Looked(25, 0) // by a member that is behind
+	g.Looked(30, 0, false)
+	g.Looked(40, 1, false)
+	g.Looked(25, 0, false) // by a member that is behind
 	for rev, want := range map[int64]bool{20: true, 30: true, 31: false, 40: false} {
 		if g.Shows(Answers, rev) != want {
 			t.Errorf("revision %d is shown: %v", rev, !want)

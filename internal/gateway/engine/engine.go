@@ -91,7 +91,6 @@ type Engine struct {
 	identified chan struct{} // closed when identity and store are valid
 	trouble    trouble
 	newest     atomic.Int64 // revision that etcd had for certain
-	proved     atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
 
 	ended  context.Context // until Close
 	closed context.CancelFunc
@@ -109,6 +108,9 @@ type Engine struct {
 	reveals map[uint64]chan struct{}
 	calls   map[uint64]time.Time // calls of the chain that clients wait for, and since when
 	leases  map[string]*lease
+	tenure  core.Tenure        // of the newest lease
+	tenured string             // the newest lease
+	looked  int64              // until then, on the boot clock, the last look at the directory counts
 	watch   context.CancelFunc // of the directory
 	pushed  time.Time          // when the last push began, or will
 }
@@ -193,7 +195,15 @@ func (e *Engine) callChain(c core.ChainCall) func() {
 		e.calls[c.ID] = now
 	}
 	call := func() {
-		e.store.Do(e.ctx, &c.Op, func(a core.Answer) {
+		var while func() bool
+		if c.Op.Kind == core.Max {
+			while = func() bool {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				return e.core.Timely(c.Op.Rev)
+			}
+		}
+		e.store.Do(e.ctx, &c.Op, while, func(a core.Answer) {
 			e.do(func(g *core.Gateway) {
 				delete(e.calls, c.ID)
 				g.Answered(c.ID, a)

@@ -36,8 +36,9 @@ func unauthorized(err error) bool {
 }
 
 // prove checks, each time before the session counts as extended, that etcd still answers everybody, and that its history is the one
-// that the chain's objects come from: etcd's revision is read after the chain's, which is not above it then.
-func (e *Engine) prove(ctx context.Context) error {
+// that the chain's objects come from: etcd's revision is read after the chain's, which is not above it then. It calls same, unless
+// that is nil, if the history is the same.
+func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	ctx, cancel := context.WithTimeout(ctx, ownWithin)
 	defer cancel()
 	floor := e.newest.Load()
@@ -49,16 +50,14 @@ func (e *Engine) prove(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if err := e.mayGoOn(ctx); err != nil {
-		return err
-	}
 	era := ""
 	for _, kv := range answer.Kvs {
 		era = string(kv.Value)
 	}
 	header := answer.Header
 	history := core.History{Cluster: e.cluster, Era: e.era}
-	switch history.Compare(&core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Era: era, Rev: header.Revision}) {
+	seen := core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Era: era, Rev: header.Revision}
+	switch history.Compare(&seen) {
 	case core.Unnamed:
 		return e.keepEra(ctx)
 	case core.OtherCluster:
@@ -68,11 +67,11 @@ func (e *Engine) prove(ctx context.Context) error {
 	case core.Older:
 		return errors.Join(fmt.Errorf("%w: its revision was %d, and is %d", ErrRestored, max(floor, chain.Rev), header.Revision), e.newEra(ctx))
 	}
-	if chain.Status == core.OK || chain.Status == core.Miss {
-		e.proved.Store(true)
+	if same != nil {
+		same(&seen)
 	}
 	e.Saw(header)
-	return nil
+	return e.mayGoOn(ctx)
 }
 
 // eraKey has the name of etcd's history since a restored backup.

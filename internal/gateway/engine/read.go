@@ -51,11 +51,12 @@ func cacheable(r *pb.RangeRequest) bool {
 func (e *Engine) Begin(key string, reader Reader) bool {
 	e.mu.Lock()
 	gen, inherited := e.core.BeginRead(key)
+	compared := e.tenure.Reads()
 	e.mu.Unlock()
 	if inherited {
 		e.places.lost(key)
 	}
-	if gen == 0 || !e.proved.Load() {
+	if gen == 0 || !compared {
 		return false
 	}
 	r := &e.reads

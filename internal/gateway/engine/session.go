@@ -67,11 +67,12 @@ func (e *Engine) lease(name string) *lease {
 		return nil
 	}
 	l := e.leases[name]
-	if l == nil {
+	if l == nil && name == e.core.Lease() {
 		l = &lease{name: name, ready: make(chan struct{})}
 		l.ctx, l.stop = context.WithCancel(e.ctx)
 		e.leases[name] = l
 		e.until.Store(0)
+		e.tenure, e.tenured = core.Tenure{}, name
 		go e.keep(l)
 	}
 	return l
@@ -90,23 +91,33 @@ func (e *Engine) keep(l *lease) {
 			return
 		case err != nil:
 			e.o.Log.Warn("etcd grants no lease for the gateway's session; it is asked again", "error", err)
-			e.check(l)
+			e.check(l, nil)
 			pause(l.ctx, time.Second)
 			continue
 		}
 		l.id.Store(answer.ID)
+		e.mu.Lock()
+		if e.tenured == l.name {
+			e.tenure.Begin(sent, int64(e.lasts(answer.TTL)))
+		}
+		e.mu.Unlock()
 		go e.watchSession(l, answer.Header.Revision+1)
 		e.proven(l, sent, answer.TTL)
 		close(l.ready)
 	}
-	for l.ctx.Err() == nil {
+	for lapsed := false; l.ctx.Err() == nil; {
 		ttl, sent, err := e.extend(l)
+		if !lapsed && e.lapsed(l) {
+			lapsed = true
+			e.o.Log.Warn("the gateway's session was not extended in time; it begins another")
+			go e.renew(e.ctx)
+		}
 		switch {
 		case l.ctx.Err() != nil:
 			return
 		case err != nil:
 			e.o.Log.Debug("the session's lease is not extended", "error", err)
-			e.check(l)
+			e.check(l, nil)
 			pause(l.ctx, 100*time.Millisecond)
 			continue
 		case ttl <= 0:
@@ -141,15 +152,29 @@ func (e *Engine) extend(l *lease) (ttl, sent int64, err error) {
 
 // proven extends the session if etcd still answers everybody, with the history that it had, and has the session's keys.
 func (e *Engine) proven(l *lease, sent, ttl int64) {
-	if e.check(l) && e.proveKeys(l) {
+	same := func(seen *core.Seen) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.tenured == l.name && !l.ending {
+			e.tenure.Extend(bootTime(), sent, int64(e.lasts(ttl)), seen)
+		}
+	}
+	if e.check(l, same) && e.proveKeys(l) {
 		e.extended(l, sent, ttl)
 	}
 }
 
-// check proves that the cache may go on, or ends it.
-func (e *Engine) check(l *lease) bool {
+// lapsed reports whether the session of a lease is to be given up.
+func (e *Engine) lapsed(l *lease) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tenured == l.name && e.tenure.Over(bootTime())
+}
+
+// check proves that the cache may go on, or ends it. It calls same, unless that is nil, if etcd's history is the same.
+func (e *Engine) check(l *lease, same func(*core.Seen)) bool {
 	asked := bootTime()
-	err := e.prove(l.ctx)
+	err := e.prove(l.ctx, same)
 	switch {
 	case errors.Is(err, ErrAuth), errors.Is(err, ErrRestored):
 		e.withdraw(err, asked)
@@ -159,14 +184,18 @@ func (e *Engine) check(l *lease) bool {
 	return err == nil
 }
 
-// extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth. etcd may
-// grant more time than was asked for, which does not count: [Engine.Bypassed] waits for the time that was.
+// lasts is the time that a lease lasts at least. etcd may grant more time than was asked for, which does not count:
+// [Engine.Bypassed] waits for the time that was.
+func (e *Engine) lasts(ttl int64) time.Duration {
+	return min(time.Duration(ttl)*time.Second, e.o.Lease)
+}
+
+// extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth.
 func (e *Engine) extended(l *lease, sent, ttl int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.leases[l.name] == l && !l.ending {
-		lasts := min(time.Duration(ttl)*time.Second, e.o.Lease)
-		e.until.Store(sent + int64(lasts)*9/10)
+	if e.leases[l.name] == l && !l.ending && !e.tenure.Over(bootTime()) {
+		e.until.Store(sent + int64(e.lasts(ttl))*9/10)
 	}
 }
 

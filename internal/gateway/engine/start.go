@@ -47,7 +47,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.usage.init()
 	e.places.init()
 	e.packing.set = packing.New()
-	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive})
+	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive, Lasts: e.inTime, Recent: e.recent})
 	e.auth = newAuthentication(o.Lease)
 	err, asked := errNotAsked, bootTime()
 	if !o.Later {

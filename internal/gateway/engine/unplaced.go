@@ -28,24 +28,48 @@ func (e *Engine) serving() bool {
 }
 
 // look looks at the directory, and reports whether a message with a revision may be shown then. Any member may answer, a learner too.
+// If keys are placed, the message may be pushed in the gateway's era: the era is looked at too.
 func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
 	defer cancel()
-	prefix := OwnPrefix + core.DirectoryPrefix
-	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
+	prefix, asked, kv := OwnPrefix+core.DirectoryPrefix, bootTime(), pb.NewKVClient(e.o.Etcd)
+	answer, err := kv.Range(ctx, &pb.RangeRequest{
 		Key: []byte(prefix), RangeEnd: behind(prefix), CountOnly: true, Serializable: true,
 	})
 	if err != nil {
 		return false
 	}
+	if shown := e.sees(asked, answer.Header.Revision, int(answer.Count), false, m, rev); shown || !e.isIdentified() {
+		return shown
+	}
+	answer, err = kv.Range(ctx, &pb.RangeRequest{Key: []byte(eraKey), Serializable: true})
+	if err != nil {
+		return false
+	}
+	era := ""
+	for _, kv := range answer.Kvs {
+		era = string(kv.Value)
+	}
+	return e.sees(asked, answer.Header.Revision, 1, era == e.era, m, rev)
+}
+
+// sees takes what a member of etcd had when it was asked, and reports whether a message with a revision may be shown then.
+func (e *Engine) sees(asked, at int64, entries int, same bool, m core.Message, rev int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.core.Looked(answer.Header.Revision, int(answer.Count))
+	e.core.Looked(at, entries, same)
+	e.looked = max(e.looked, asked+int64(e.o.Lease))
 	return e.core.Shows(m, rev)
 }
 
+// recent reports whether the last look at the directory counts, and inTime whether messages may be shown after a push. The core calls
+// them, under mu.
+func (e *Engine) recent() bool { return bootTime() < e.looked }
+func (e *Engine) inTime() bool { return e.tenured == e.core.Lease() && e.tenure.Lasts(bootTime()) }
+
 // writeUnplaced executes a write if the directory is empty; done is false if it is not, or if this condition does not fit.
 func (e *Engine) writeUnplaced(ctx context.Context, r *request) (w written, done bool, err error) {
+	asked := bootTime()
 	e.mu.Lock()
 	conditions := e.core.IfUnplaced()
 	e.mu.Unlock()
@@ -60,9 +84,7 @@ func (e *Engine) writeUnplaced(ctx context.Context, r *request) (w written, done
 	case f == nil, !answer.Succeeded:
 		return w, false, nil
 	}
-	e.mu.Lock()
-	e.core.Looked(answer.Header.Revision, 0)
-	e.mu.Unlock()
+	e.sees(asked, answer.Header.Revision, 0, false, core.Answers, 0)
 	answers, _ := f.answers(answer)
 	return written{answers[0], answer.Header}, true, nil
 }

@@ -196,6 +196,11 @@ func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
 		e.callClients(c)
 		return
 	}
+	if l != nil && e.lapsed(l) {
+		pause(e.ctx, again)
+		e.do(func(g *core.Gateway) { g.Returned(c.ID, &core.Result{Unknown: true}) })
+		return
+	}
 	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
 	defer cancel()
 	r := e.execute(ctx, &c.Request, l)

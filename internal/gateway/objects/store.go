@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +52,9 @@ type line struct {
 }
 
 type pending struct {
-	op   *core.Op
-	then func(core.Answer)
+	op    *core.Op
+	while func() bool // nil: always
+	then  func(core.Answer)
 }
 
 // known is a key of the chain as it was last seen.
@@ -201,8 +203,9 @@ func (k *known) decode(op *core.Op, value []byte) (err error) {
 	return nil
 }
 
-// Do executes an operation, as often as it takes, and calls then on another goroutine. It gives up with ctx, without an answer.
-func (s *Store) Do(ctx context.Context, op *core.Op, then func(core.Answer)) {
+// Do executes an operation, as often as it takes, and calls then on another goroutine. It gives up with ctx, without an answer. It
+// answers Away when while returns false before a try; nil: never.
+func (s *Store) Do(ctx context.Context, op *core.Op, while func() bool, then func(core.Answer)) {
 	if op.Kind == core.ReadObject || op.Kind == core.ReadRevision {
 		go func() { then(s.read(ctx, op)) }()
 		return
@@ -215,7 +218,7 @@ func (s *Store) Do(ctx context.Context, op *core.Op, then func(core.Answer)) {
 		l = new(line)
 		s.lines[key] = l
 	}
-	l.waiting = append(l.waiting, pending{op, then})
+	l.waiting = append(l.waiting, pending{op, while, then})
 	if !l.served {
 		l.served = true
 		go s.serve(ctx, key, l)
@@ -239,6 +242,9 @@ func (s *Store) serve(ctx context.Context, key string, l *line) {
 		l.waiting = nil
 		s.mu.Unlock()
 		for {
+			if batch = inTime(batch); len(batch) == 0 {
+				break
+			}
 			answers, err := s.try(ctx, key, l, batch)
 			if err == nil {
 				pause = firstPause
@@ -255,6 +261,17 @@ func (s *Store) serve(ctx context.Context, key string, l *line) {
 			pause = min(2*pause, longestPause)
 		}
 	}
+}
+
+// inTime answers those operations of a batch that are not to be tried any more, and returns the others.
+func inTime(batch []pending) []pending {
+	return slices.DeleteFunc(batch, func(p pending) bool {
+		late := p.while != nil && !p.while()
+		if late {
+			p.then(core.Answer{Status: core.Away})
+		}
+		return late
+	})
 }
 
 // try executes a batch once, on what is known of the key or is read now.

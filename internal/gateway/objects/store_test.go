@@ -58,7 +58,7 @@ func TestStoreIsTheModelsShard(t *testing.T) {
 	run := func(op core.Op) core.Answer {
 		done := make(chan core.Answer, 1)
 		for {
-			s.Do(t.Context(), &op, func(a core.Answer) { done <- a })
+			s.Do(t.Context(), &op, nil, func(a core.Answer) { done <- a })
 			if a := <-done; a.Status != core.Away {
 				return a
 			}

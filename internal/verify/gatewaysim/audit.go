@@ -32,13 +32,13 @@ type change struct {
 // gateway's write. Later writes of the key, and placements, would hide it.
 func (w *world) planPast() {
 	rng := rand.New(rand.NewPCG(w.Seed, 6))
-	if w.plan != "" || rng.IntN(4) == 0 {
+	if w.plan != "" || rng.IntN(4) == 0 || w.Restores {
 		return
 	}
 	for _, i := range rng.Perm(w.Keys) {
 		w.plan = keyName(i)
 		read := core.Op{Kind: core.ReadObject, Key: w.plan}
-		if a := w.shardOf(&read).Do(&read); a.Status == core.OK && a.Object.Readable() {
+		if a := w.shardOf(&read).of("").Do(&read); a.Status == core.OK && a.Object.Readable() {
 			break
 		}
 	}

@@ -144,11 +144,13 @@ func (c *client) who() identity {
 type known struct {
 	refused         bool
 	revision, noted uint64
+	rev             int64
+	era             string
 }
 
 func (e *etcd) authStatus() known {
 	noted, _ := strconv.ParseUint(e.keys[authKey].Value, 10, 64)
-	return known{e.auth.on, e.auth.revision, noted}
+	return known{e.auth.on, e.auth.revision, noted, e.rev, e.keys[eraKey].Value}
 }
 
 // question has something happen at etcd, and takes the answer. Both may get lost.
@@ -156,9 +158,9 @@ func question[T any](w *world, p *process, at func() T, take func(T)) {
 	if w.Now < p.g.cutEtcd {
 		return
 	}
-	answered := false
+	answered, epoch := false, w.epoch()
 	w.carry(func() {
-		if w.Now < w.etcd.away || answered {
+		if w.Now < w.etcd.away || answered || epoch < w.epoch() {
 			return
 		}
 		a := at()
@@ -187,6 +189,7 @@ func (p *process) identify() {
 		if p.began || p.ended {
 			return
 		}
+		p.era = k.era
 		switch verdict := p.auth.Begin(int64(w.Now), k.refused, k.revision, k.noted); verdict {
 		case core.Over:
 			p.end(asked)
@@ -206,28 +209,45 @@ func (p *process) identify() {
 
 func (p *process) start() {
 	p.began = true
+	p.core.Within(p.era)
 	p.core.Start()
 }
 
 // prove extends the session if it may go on.
 func (p *process) prove(lease string, sent uint64) {
 	w := p.g.w
+	last := func(seen *core.Seen) {
+		if lease == p.tenured && lease != p.ending {
+			p.tenure.Extend(int64(w.Now), int64(sent), int64(w.Lease), seen)
+		}
+	}
 	extend := func() {
-		if lease == p.core.Lease() && lease != p.ending {
+		if lease == p.core.Lease() && lease != p.ending && !p.over(lease) {
 			p.until, p.lease = sent+uint64(w.Lease), lease
 		}
 	}
-	if !w.Auth {
+	if !w.Auth && !w.Restores {
+		last(new(core.Seen))
 		extend()
 		return
 	}
-	if w.Now < p.g.cutChain { // etcd's revision is compared with the chain's
+	if w.Now < p.g.blind {
 		return
 	}
-	asked := w.Now
+	if w.Now < p.g.cutChain && w.Auth { // etcd's revision is compared with the chain's
+		return
+	}
+	asked, seen := w.Now, core.Seen{Floor: p.newest, Chain: w.near(p, &core.Op{Kind: core.ReadRevision})}
 	question(w, p, w.etcd.authStatus, func(k known) {
 		if p.ended {
 			return
+		}
+		if seen.Era, seen.Rev = k.era, k.rev; !k.refused {
+			if !p.sameHistory(&seen) {
+				return
+			}
+			p.newest = max(p.newest, k.rev)
+			last(&seen)
 		}
 		switch p.auth.Prove(int64(w.Now), k.refused, k.revision) {
 		case core.Over:

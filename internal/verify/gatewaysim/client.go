@@ -24,6 +24,7 @@ type expectation struct {
 	key     string
 	who     identity
 	old     bool                // the answer may be older than what was revealed
+	epoch   int                 // restores of etcd until then
 	begun   bool                // the gateway has received it
 	txn     *core.Txn           // nil: it writes nothing
 	direct  func() *core.Result // what etcd does for the call as it is; nil: the transaction, and a read of the key
@@ -40,7 +41,7 @@ func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
 	p := g.process
 	g.last++
 	id := g.last
-	x.w, x.floor, x.name = w, w.revealed, fmt.Sprintf("request %d of %s for %s", id, p, x.key)
+	x.w, x.floor, x.epoch, x.name = w, w.revealed, w.epoch(), fmt.Sprintf("request %d of %s for %s", id, p, x.key)
 	if x.client != nil {
 		x.who = x.client.who()
 	}
@@ -219,8 +220,12 @@ func (x *expectation) answered(r *core.Reply) {
 	if x.hit {
 		w.result.Hits++
 	}
-	x.check(r)
-	w.revealed = max(w.revealed, r.Rev)
+	if i := x.during(r); i < w.epoch() {
+		w.lost[i].revealed = max(w.lost[i].revealed, r.Rev)
+	} else {
+		x.check(r)
+		w.revealed = max(w.revealed, r.Rev)
+	}
 	if x.client != nil && !x.header {
 		x.client.known[x.key] = 0
 		if r.Entry.State == core.Value {
@@ -237,6 +242,9 @@ func (x *expectation) answered(r *core.Reply) {
 func (x *expectation) check(r *core.Reply) {
 	w := x.w
 	is := w.etcd.at(x.key, r.Rev)
+	if x.epoch < w.epoch() {
+		x.floor = 0
+	}
 	switch e := &r.Entry; {
 	case r.Rev < x.floor && !x.old:
 		w.broken("header: %s has header %d, and %d was revealed before", x.name, r.Rev, x.floor)
@@ -245,8 +253,7 @@ func (x *expectation) check(r *core.Reply) {
 	case x.header, w.mayBeStale(x):
 	case is.exists != (e.State == core.Value):
 		w.broken("exact: %s shows at %d that the key is %v; it was written at %d", x.name, r.Rev, e.State, is.rev)
-	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create ||
-		e.Version != is.kv.Version):
+	case !shows(r, is):
 		w.broken("exact: %s shows at %d the version of %d; the newest is of %d", x.name, r.Rev, e.Rev, is.rev)
 	case x.tries == 1 && !x.hit && !is.kv.Leased:
 		w.broken("slow: %s is not read from the chain after all faults", x.key)

@@ -27,6 +27,7 @@ type Config struct {
 	Lease                 time.Duration // of sessions
 
 	Services bool // clients use locks and elections, and share leases
+	Restores bool // etcd is restored from backups
 	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
 	Quiet   uint32 // kinds of faults that do not happen, as bits
@@ -90,6 +91,9 @@ func Draw(seed uint64) Config {
 	c.Services = rand.New(rand.NewPCG(seed, 3)).IntN(4) > 0
 	if c.Auth = rand.New(rand.NewPCG(seed, 4)).IntN(5) < 3; c.Auth {
 		c.Every, c.Ops, c.Clients = 3*c.Every, 2*c.Ops, max(c.Clients, 4)
+	}
+	if c.Restores = !c.Auth && rand.New(rand.NewPCG(seed, 7)).IntN(3) > 0; c.Restores {
+		c.Ops, c.Every = 2*c.Ops, 2*c.Every
 	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {

@@ -46,7 +46,7 @@ func (w *world) strike(f Fault) {
 			w.endWhenOver(p, p.core.Lease())
 		}
 	case LeaderLost:
-		w.etcd.away = w.Now + w.rng.Uint64N(60*ms)
+		w.etcd.away = max(w.etcd.away, w.Now+w.rng.Uint64N(60*ms))
 	}
 }
 
@@ -92,5 +92,5 @@ func (w *world) nextPlacing() {
 func (p *process) caches(key string) bool {
 	_, inherited := p.core.BeginRead(key)
 	read := core.Op{Kind: core.ReadObject, Key: key}
-	return p.core.Has(key) && !inherited && p.g.w.shardOf(&read).Do(&read).Status == core.OK
+	return p.core.Has(key) && !inherited && p.g.w.shardOf(&read).of(p.era).Do(&read).Status == core.OK
 }

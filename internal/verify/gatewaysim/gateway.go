@@ -14,6 +14,7 @@ type gateway struct {
 	process           *process // nil: it crashed
 	paused            uint64   // until when nothing happens
 	cutEtcd, cutChain uint64
+	blind, blindFor   uint64 // until when it does not learn what it asks etcd before its session counts as extended; for how long after the next time
 	asked             map[uint64]*expectation
 	last              uint64 // number of the last request
 }
@@ -37,6 +38,11 @@ type process struct {
 	calls    map[uint64]uint64 // of the chain that clients wait for, and since when
 	lease    string            // that was extended last
 	until    uint64            // it lasts until then at least
+	tenure   core.Tenure       // of the newest lease
+	tenured  string            // the newest lease
+	looked   uint64            // when a look at the directory counts no more
+	era      string            // of etcd's history
+	newest   int64             // revision that etcd had
 	ending   string            // lease that is being revoked
 
 	reads      reads
@@ -68,12 +74,12 @@ func (g *gateway) boot() {
 	p.auth = core.NewAuthentication(core.AuthOptions{
 		Lease: int64(g.w.Lease), Counts: int64(stillRefused), Quiet: int64(quiet), Without: g.w.Without,
 	})
-	p.core = core.New(core.Options{Name: name, Prefix: ownPrefix, Without: g.w.Without, Alive: p.alive})
+	p.core = core.New(core.Options{Name: name, Prefix: ownPrefix, Without: g.w.Without, Alive: p.alive, Lasts: p.lasts, Recent: p.recent})
 	p.next = len(g.w.etcd.events)
 	p.told, p.arrived = p.next, p.next
 	g.process, g.asked = p, make(map[uint64]*expectation)
 	g.w.note("%s starts", p)
-	if g.w.Auth {
+	if g.w.Auth || g.w.Restores {
 		g.w.enter(p, p.identify)
 	} else {
 		g.w.enter(p, p.start)
@@ -110,6 +116,9 @@ func (g *gateway) keepAlive(p *process) {
 			return
 		}
 		lease, sent := p.core.Lease(), w.Now
+		if p.over(lease) && w.Now >= g.paused && !p.ended {
+			p.lapse(lease)
+		}
 		if w.Now >= g.cutEtcd && w.Now >= g.paused && lease != "" && lease != p.ending && !p.ended {
 			w.carry(func() {
 				if w.Now < w.etcd.away {
@@ -125,7 +134,7 @@ func (g *gateway) keepAlive(p *process) {
 						case p.ended:
 						case !extended:
 							p.core.SessionLost(lease)
-						case lease == p.core.Lease():
+						case lease == p.core.Lease() && !p.over(lease):
 							p.prove(lease, sent)
 						}
 					})
@@ -147,6 +156,41 @@ func (p *process) attach() {
 		}
 	}
 	p.core.Rest()
+}
+
+// begin begins the tenure of a lease that is used for the first time.
+func (p *process) begin(lease string) {
+	if lease != "" && lease == p.core.Lease() && lease != p.tenured {
+		p.tenured, p.tenure = lease, core.Tenure{Without: p.g.w.Without}
+		p.tenure.Begin(int64(p.g.w.Now), int64(p.g.w.Lease))
+	}
+}
+
+// over reports whether the session of a lease is to be given up.
+func (p *process) over(lease string) bool {
+	return lease == p.tenured && p.tenure.Over(int64(p.g.w.Now))
+}
+
+// lapse gives up a session that was not extended in time.
+func (p *process) lapse(lease string) {
+	if p.ending != lease {
+		p.g.w.note("%s gives up its session", p)
+		p.until, p.ending = 0, lease
+		p.renew(lease)
+	}
+}
+
+func (p *process) lasts() bool {
+	return p.tenured == p.core.Lease() && p.tenure.Lasts(int64(p.g.w.Now))
+}
+
+// recent reports whether the last look at the directory counts.
+func (p *process) recent() bool { return p.g.w.Now < p.looked }
+
+// look takes a look of a member of etcd at the directory.
+func (p *process) looks(asked uint64, rev int64, entries int, same bool) {
+	p.core.Looked(rev, entries, same)
+	p.looked = max(p.looked, asked+uint64(p.g.w.Lease))
 }
 
 // alive reports whether the session's lease lasts for certain: since it was extended last, as the process knows.
@@ -304,9 +348,15 @@ func (w *world) sendEvents(p *process) {
 		return
 	}
 	p.next = len(w.etcd.events)
-	rev, last := w.etcd.rev, p.next
+	rev, last, epoch := w.etcd.rev, p.next, w.epoch()
 	w.After(w.arrival(p), func() {
+		if epoch < w.epoch() {
+			return
+		}
 		w.enter(p, func() {
+			if epoch < w.epoch() { // the clients' watches go on at the restored etcd
+				return
+			}
 			if p.arrived, p.arrivedRev = last, rev; p.ended {
 				p.showEvents()
 			} else {
@@ -328,8 +378,11 @@ func (w *world) sendDirectory(p *process) {
 		return
 	}
 	p.dir, p.dirRev = len(w.etcd.dir), w.etcd.rev
-	rev, stream := w.etcd.rev, p.watches
+	rev, stream, epoch := w.etcd.rev, p.watches, w.epoch()
 	w.After(w.arrival(p), func() {
+		if epoch < w.epoch() {
+			return
+		}
 		w.enter(p, func() {
 			if p.watches == stream && !p.ended {
 				p.core.DirectoryChanged(rev, changes)
@@ -344,10 +397,11 @@ func (p *process) revealEvents() {
 		return
 	}
 	p.showing = true
-	events, rev := p.arrived, p.arrivedRev
+	events, rev, epoch := p.arrived, p.arrivedRev, p.g.w.epoch()
 	p.reveal(core.Events, rev, func() {
-		p.showing = false
-		p.g.w.deliver(p, events, rev)
+		if p.showing = false; epoch == p.g.w.epoch() {
+			p.g.w.deliver(p, events, rev)
+		}
 		p.revealEvents()
 	})
 }

@@ -50,6 +50,11 @@ func (w *world) carry(deliver func()) {
 func (w *world) callEtcd(p *process, c core.EtcdCall) {
 	w.note("%s asks etcd %d: %s", p, c.ID, describeRequest(&c.Request))
 	who := nobody
+	p.begin(c.Lease)
+	if c.Request.Txn == nil && p.over(c.Lease) {
+		w.After(askAgain, func() { w.enter(p, func() { p.returned(&c, &core.Result{Unknown: true}) }) })
+		return
+	}
 	if t := c.Request.Txn; t != nil {
 		who = w.identities[t.ID]
 		p.flying[p.writes[t.ID]] = c.Request.Part != core.Outcome
@@ -62,7 +67,14 @@ func (w *world) callEtcd(p *process, c core.EtcdCall) {
 		}
 		return r
 	}
-	w.sendEtcd(p, execute, func(r *core.Result) {
+	epoch := w.epoch()
+	do := func() *core.Result {
+		if c.Request.Txn == nil && epoch < w.epoch() { // the gateway gave it up before etcd was restored
+			return &core.Result{Unknown: true}
+		}
+		return execute()
+	}
+	w.sendEtcd(p, do, func(r *core.Result) {
 		w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
 		p.returned(&c, r)
 	})
@@ -74,7 +86,7 @@ func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Res
 	answer := func(r *core.Result) {
 		w.enter(p, func() {
 			if !answered {
-				answered = true
+				answered, p.newest = true, max(p.newest, r.Rev)
 				take(r)
 			}
 		})
@@ -104,9 +116,11 @@ func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Res
 
 // shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
 type shard struct {
-	*Shard
-	done map[session]core.Answer
-	away uint64
+	generation uint64
+	without    core.Rule
+	eras       eras
+	done       map[session]core.Answer
+	away       uint64
 }
 
 // session identifies an operation of a process.
@@ -124,7 +138,7 @@ func (w *world) shardOf(op *core.Op) *shard {
 
 func (w *world) newShard() *shard {
 	w.generations++
-	return &shard{Shard: NewShard(w.generations, 64, w.Without), done: make(map[session]core.Answer)}
+	return &shard{generation: w.generations, without: w.Without, eras: make(eras), done: make(map[session]core.Answer)}
 }
 
 // callChain sends an operation of the core.
@@ -156,7 +170,7 @@ func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.
 		}
 		a, repeated := s.done[call]
 		if !repeated {
-			a = s.Do(op)
+			a = s.of(p.era).Do(op)
 			s.done[call] = a
 			w.note("chain executes %d of %s: %s", call.id, call.process, describeOp(op, &a))
 		}
@@ -167,7 +181,14 @@ func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.
 	read := op.Kind == core.ReadRevision || op.Kind == core.ReadObject
 	var send func()
 	send = func() {
-		if answered || p.dead || p.ended {
+		switch {
+		case answered || p.dead || p.ended:
+			return
+		case op.Kind == core.Max && w.Now < g.paused: // the process does nothing
+			w.After(g.paused-w.Now, send)
+			return
+		case op.Kind == core.Max && !p.core.Timely(op.Rev):
+			answer(core.Answer{Status: core.Away})
 			return
 		}
 		if w.Now >= g.cutChain {

@@ -21,7 +21,7 @@ type round struct {
 // read takes a client's linearizable read of one key.
 func (p *process) read(id uint64, key string) {
 	gen, _ := p.core.BeginRead(key)
-	if gen == 0 {
+	if gen == 0 || !p.tenure.Reads() {
 		p.miss(id)
 		return
 	}
@@ -57,12 +57,12 @@ func (p *process) nextRound() {
 		p.goOn(r, true)
 		return
 	}
-	revision := w.near(&core.Op{Kind: core.ReadRevision})
+	revision := w.near(p, &core.Op{Kind: core.ReadRevision})
 	w.After(w.rng.Uint64N(uint64(w.Latency)), func() {
 		w.enter(p, func() {
 			objects := make([]core.Answer, len(r.Keys()))
 			for i, key := range r.Keys() {
-				objects[i] = w.near(&core.Op{Kind: core.ReadObject, Key: key})
+				objects[i] = w.near(p, &core.Op{Kind: core.ReadObject, Key: key})
 			}
 			r.Nearby(revision, objects)
 			p.goOn(r, true)
@@ -71,9 +71,9 @@ func (p *process) nextRound() {
 }
 
 // near reads from the memory of a node on the gateway's machine, which may not answer.
-func (w *world) near(op *core.Op) core.Answer {
-	if s := w.shardOf(op); w.Now >= s.away && w.rng.IntN(8) > 0 {
-		return s.Do(op)
+func (w *world) near(p *process, op *core.Op) core.Answer {
+	if s := w.shardOf(op); w.Now >= max(s.away, p.g.cutChain) && w.rng.IntN(8) > 0 {
+		return s.of(p.era).Do(op)
 	}
 	return core.Answer{Status: core.Away}
 }

@@ -44,6 +44,9 @@ func TestSeeds(t *testing.T) {
 	if total.Unplaced == 0 {
 		t.Error("no write was executed without a session")
 	}
+	if total.Restored == 0 || total.Eras == 0 {
+		t.Errorf("%d restores of etcd, %d noticed by its revision", total.Restored, total.Eras)
+	}
 	if total.Noticed == 0 {
 		t.Error("no gateway noticed a write past the gateways")
 	}
@@ -95,7 +98,7 @@ func TestOneGatewayWritesLittle(t *testing.T) {
 	placed, rounds := 0, 0
 	for seed := uint64(1); seed <= 20; seed++ {
 		c := Draw(seed)
-		c.Gateways, c.Keys, c.Quiet, c.Stop, c.Loss, c.Placing = 1, 3, 1<<faults-1, 0, 0, 100*time.Millisecond
+		c.Gateways, c.Keys, c.Quiet, c.Stop, c.Loss, c.Placing, c.Restores = 1, 3, 1<<faults-1, 0, 0, 100*time.Millisecond, false
 		r := Run(c)
 		if r.Broken != "" || r.OwnWrites > beginning+r.Rounds {
 			t.Errorf("seed %d: %d writes in %d rounds %s", seed, r.OwnWrites, r.Rounds, r.Broken)

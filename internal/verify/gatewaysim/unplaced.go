@@ -34,7 +34,7 @@ func (p *process) write(id uint64, t *core.Txn) {
 			p.answer(id, r)
 		default:
 			w.result.Unplaced++
-			p.core.Looked(r.Rev, 0)
+			p.looks(w.Now, r.Rev, 0, false)
 			p.answer(id, r)
 		}
 	})
@@ -74,15 +74,17 @@ func (p *process) look(id uint64, m core.Message, rev int64) {
 	type looked struct {
 		rev     int64
 		entries int
+		same    bool
 	}
+	asked := w.Now
 	question(w, p, func() looked {
 		rev := w.etcd.older()
-		return looked{rev, w.etcd.count(directory, rev)}
+		return looked{rev, w.etcd.count(directory, rev), w.etcd.at(eraKey, rev).kv.Value == p.era && p.began}
 	}, func(l looked) {
 		if p.ended {
 			return
 		}
-		if p.core.Looked(l.rev, l.entries); p.core.Shows(m, rev) {
+		if p.looks(asked, l.rev, l.entries, l.same); p.core.Shows(m, rev) {
 			p.shown(id)
 		}
 	})

@@ -39,6 +39,7 @@ type world struct {
 	past        string              // it was written
 	excluded    bool                // it must not be placed
 	settled     bool                // no hit may be older than such a write any more
+	lost        []lost              // histories of etcd that ended
 	result      *Result
 }
 
@@ -53,6 +54,8 @@ type Result struct {
 	Unguarded          int // writes that passed by a cache that ended
 	Expired            int // leases of clients that ended with keys
 	Unplaced           int // writes without a session, while nothing was placed
+	Restored           int // times that etcd was restored
+	Eras               int // times that a gateway noticed it by etcd's revision
 	Noticed            int // writes past the gateways that one of them noticed
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
@@ -91,6 +94,9 @@ func run(c Config, traced bool) *Result {
 	}
 	w.nextFault()
 	w.nextPlacing()
+	if c.Restores {
+		w.nextRestore(rand.New(rand.NewPCG(c.Seed, 8)))
+	}
 	if c.Auth {
 		w.nextAuth(rand.New(rand.NewPCG(c.Seed, 5)))
 	}
@@ -120,7 +126,7 @@ func (w *world) finish() {
 		s.away = 0
 	}
 	for _, g := range w.gateways {
-		g.cutEtcd, g.cutChain = 0, 0
+		g.cutEtcd, g.cutChain, g.blind, g.blindFor = 0, 0, 0, 0
 		if g.process == nil {
 			g.boot()
 		}
