@@ -52,3 +52,71 @@ func TestSessionsBeginInTheirEra(t *testing.T) {
 		}
 	}
 }
+
+// TestTenure: a session that was not extended in time is over for good, and messages are shown only after the chain's revision was
+// compared.
+func TestTenure(t *testing.T) {
+	const lease = 100
+	compared, away := &Seen{Chain: Answer{Status: Miss}}, &Seen{Chain: Answer{Status: Away}}
+	var never Tenure
+	if never.Over(1000) || never.Lasts(1000) || never.Reads() {
+		t.Error("a session without a lease has ended, or lasts")
+	}
+	var s Tenure
+	for i, step := range []struct {
+		do                 func()
+		now                int64
+		over, lasts, reads bool
+	}{
+		{func() { s.Begin(10, lease) }, 99, false, false, false},
+		{func() { s.Extend(20, 15, lease, away) }, 104, false, false, false},
+		{func() { s.Extend(30, 25, lease, compared) }, 114, false, true, true},
+		{func() { s.Extend(60, 50, lease, away) }, 139, false, true, true},
+		{func() {}, 140, true, false, true},
+		{func() { s.Extend(141, 139, lease, compared) }, 142, true, false, true}, // etcd may have been restored
+	} {
+		if step.do(); s.Over(step.now) != step.over || s.Lasts(step.now) != step.lasts || s.Reads() != step.reads {
+			t.Errorf("step %d: over %v, lasts %v, reads %v", i, s.Over(step.now), s.Lasts(step.now), s.Reads())
+		}
+	}
+}
+
+// TestPushInTime: a revision is neither pushed nor shown when the session has not lasted, even if the push is under way. What waited
+// before another session goes on when that began at its revision or later, or when a member of etcd has the era still.
+func TestPushInTime(t *testing.T) {
+	lasts, recent := true, false
+	g := served("k", generation(10, 0))
+	g.options.Lasts, g.options.Recent = func() bool { return lasts }, func() bool { return recent }
+	g.life.create = 5
+	g.Reveal(1, 20)
+	push := only[ChainCall](t, g.Effects())
+	if lasts = false; g.Timely(20) {
+		t.Error("the push is tried again")
+	}
+	g.Answered(push.ID, Answer{Rev: 20})
+	g.Reveal(2, 30)
+	if effects := g.Effects(); len(effects) > 0 || g.Shows(Answers, 20) {
+		t.Fatalf("after the session's time: %+v", effects)
+	}
+	lasts, g.life = true, &life{lease: "g.2", create: 25}
+	g.pushAgain()
+	if shown := only[Revealed](t, g.Effects()); shown.ID != 1 {
+		t.Fatalf("%d is shown", shown.ID) // 30 is above etcd's revision, for all that is known
+	}
+	g.Looked(29, 1, true)
+	recent = true
+	g.Looked(31, 1, false)
+	if g.pushAgain(); g.Newest() != 0 {
+		t.Error("the era was another's at 31, and 30 is pushed")
+	}
+	g.Looked(30, 1, true)
+	g.pushAgain()
+	if push := only[ChainCall](t, g.Effects()); push.Op.Kind != Max || push.Op.Rev != 30 {
+		t.Errorf("%+v", push.Op)
+	}
+	recent = false
+	g.Looked(32, 1, false) // etcd may have been restored since the look before
+	if recent = true; g.Newest() != 0 {
+		t.Error("an old look counts")
+	}
+}

@@ -92,8 +92,9 @@ func Draw(seed uint64) Config {
 	if c.Auth = rand.New(rand.NewPCG(seed, 4)).IntN(5) < 3; c.Auth {
 		c.Every, c.Ops, c.Clients = 3*c.Every, 2*c.Ops, max(c.Clients, 4)
 	}
-	if c.Restores = !c.Auth && rand.New(rand.NewPCG(seed, 7)).IntN(3) > 0; c.Restores {
-		c.Ops, c.Every = 2*c.Ops, 2*c.Every
+	if c.Restores = !c.Auth && rand.New(rand.NewPCG(seed, 7)).IntN(5) > 0; c.Restores {
+		c.Ops, c.Every, c.Gateways, c.Clients = 2*c.Ops, 2*c.Every, max(c.Gateways, 2), max(c.Clients, 4)
+		c.Placing /= 3
 	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {

@@ -187,7 +187,7 @@ func (p *process) lasts() bool {
 // recent reports whether the last look at the directory counts.
 func (p *process) recent() bool { return p.g.w.Now < p.looked }
 
-// look takes a look of a member of etcd at the directory.
+// looks takes what a member of etcd had when it was asked.
 func (p *process) looks(asked uint64, rev int64, entries int, same bool) {
 	p.core.Looked(rev, entries, same)
 	p.looked = max(p.looked, asked+uint64(p.g.w.Lease))
