@@ -9,10 +9,11 @@ import (
 
 // Options describe a comparison.
 type Options struct {
-	Etcd    string   // path of the etcd server
-	Netcraq string   // path of netcraq
-	Member  []string // arguments of netcraq, before etcd's flags, for a member that reads through the chain
-	Chain   string   // description of the chain
+	Etcd      string // path of the etcd server
+	Netcraq   string // path of netcraq
+	ChainFile string // cluster file of the chain
+	Pins      string // directory with the pins of its nodes; empty: members read them through the network
+	Chain     string // description of the chain
 	// Gateway and Memory return the command line of a gateway in front of etcd's endpoints, and of a memory gateway.
 	Gateway func(listen string, endpoints []string) []string
 	Memory  func(listen string) []string

@@ -83,7 +83,9 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	b.result.Settings = append(b.result.Settings, "both clusters: "+strings.Join(plain.Settings(), ", "))
-	members, err := b.cluster(ctx, etcd.Options{Binary: b.Netcraq, Command: b.Member, Members: b.Members})
+	members, err := b.cluster(ctx, etcd.Options{
+		Binary: b.Netcraq, Command: []string{"etcd", "--chain-cluster=" + b.ChainFile, "--chain-pins=" + b.Pins}, Members: b.Members,
+	})
 	if err != nil {
 		return err
 	}

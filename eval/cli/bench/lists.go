@@ -82,8 +82,7 @@ func runBenchLists(ctx context.Context, o lists.Options, nodes clilab.ChainOptio
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	o.Chain = chain.About
-	o.Member = []string{"etcd", "--chain-cluster=" + chain.File, "--chain-pins=" + chain.Pins}
+	o.Chain, o.ChainFile, o.Pins = chain.About, chain.File, chain.Pins
 	o.Gateway = func(listen string, endpoints []string) []string {
 		return []string{
 			o.Netcraq, "gateway", "--listen", listen, "--cluster", chain.File, "--etcd-endpoints", strings.Join(endpoints, ","),
