@@ -64,28 +64,58 @@ func Run(ctx context.Context, t Target, cases []Case) (*Report, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		got, err := run(t, c)
-		var mismatch *mismatchError
+		failure, err := runCase(t, c)
 		switch {
 		case errors.Is(err, ErrUnsupported):
 			r.Skipped++
-			r.SkippedWhy = append(r.SkippedWhy, fmt.Sprintf("%s: %v", c.Name, err))
-			continue
-		case errors.As(err, &mismatch):
-			r.Failed++
-			r.Failures = append(r.Failures, Failure{Case: c.Name, Packet: mismatch.packet, Why: mismatch.Error()})
-			continue
+			r.SkippedWhy = append(r.SkippedWhy, err.Error())
 		case err != nil:
-			return r, fmt.Errorf("%s: %s: %w", t.Name(), c.Name, err)
-		}
-		if f, ok := compare(c, got); !ok {
+			return r, fmt.Errorf("%s: %w", t.Name(), err)
+		case failure != nil:
 			r.Failed++
-			r.Failures = append(r.Failures, f)
-			continue
+			r.Failures = append(r.Failures, *failure)
+		default:
+			r.Passed++
 		}
-		r.Passed++
 	}
 	return r, nil
+}
+
+// FirstFailure runs cases on a target until one fails, and returns its failure, or nil if none fails. It leaves out the
+// cases that the target declines.
+func FirstFailure(ctx context.Context, t Target, cases []Case) (*Failure, error) {
+	for _, c := range byOptions(cases) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		failure, err := runCase(t, c)
+		if errors.Is(err, ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name(), err)
+		}
+		if failure != nil {
+			return failure, nil
+		}
+	}
+	return nil, nil
+}
+
+// runCase returns the failure of a case, or nil if it passes.
+func runCase(t Target, c *Case) (*Failure, error) {
+	got, err := run(t, c)
+	var mismatch *mismatchError
+	if errors.As(err, &mismatch) {
+		return &Failure{Case: c.Name, Packet: mismatch.packet, Why: mismatch.Error()}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	if f, ok := compare(c, got); !ok {
+		return &f, nil
+	}
+	return nil, nil
 }
 
 // mismatchError is a frame that no node may send.

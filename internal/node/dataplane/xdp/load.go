@@ -169,6 +169,11 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 	if err != nil {
 		return nil, err
 	}
+	return loadSpec(spec, pin, hashFlags)
+}
+
+// loadSpec loads what prepare returned.
+func loadSpec(spec *ebpf.CollectionSpec, pin string, hashFlags uint32) (*objects, error) {
 	for _, name := range []string{"nq_objects", "nq_sessions"} {
 		spec.Maps[name].Flags |= hashFlags
 	}

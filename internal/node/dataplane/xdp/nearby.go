@@ -48,6 +48,7 @@ type Nearby struct {
 	areas   chan uint32 // free ones
 	pin     int         // the identity's file
 	testNow *ebpf.Variable
+	change  Change // of an [Offline]
 }
 
 // nearbyTables are the tables of a node that the program uses.
@@ -108,6 +109,9 @@ func (n *Nearby) load(tables map[string]*ebpf.Map, cell int, c constants) error 
 	spec, err := readObject(netcraqObject)
 	if err != nil {
 		return fmt.Errorf("the XDP program in this binary: %w", err)
+	}
+	if err := n.change.apply(spec); err != nil {
+		return err
 	}
 	n.stride = nearbyRecordBytes + (cell+7)/8*8
 	areas := spec.Maps["nq_areas"]

@@ -16,6 +16,15 @@ import (
 //go:embed netcraq.o.gz
 var netcraqObject []byte
 
+// Programs returns the programs of a node by name, as they are compiled.
+func Programs() (map[string]*ebpf.ProgramSpec, error) {
+	spec, err := readObject(netcraqObject)
+	if err != nil {
+		return nil, err
+	}
+	return spec.Programs, nil
+}
+
 // readObject parses a compressed object file.
 func readObject(compressed []byte) (*ebpf.CollectionSpec, error) {
 	unzip, err := gzip.NewReader(bytes.NewReader(compressed))

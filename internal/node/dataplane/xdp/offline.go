@@ -39,6 +39,18 @@ type Offline struct {
 	before  chain.Counters // counted before the last Reset
 	link    link.Link
 	nearby  *Nearby
+	change  Change // nil: none
+}
+
+// Change changes the programs of a node, by name, before they are loaded.
+type Change func(programs map[string]*ebpf.ProgramSpec) error
+
+// apply changes programs.
+func (f Change) apply(spec *ebpf.CollectionSpec) error {
+	if f == nil {
+		return nil
+	}
+	return f(spec.Programs)
 }
 
 // Action is the program's decision on a frame.
@@ -114,6 +126,15 @@ func (m *Offline) Reset(o chain.Options) error {
 	})
 }
 
+// SetChange lets f change the programs that this node runs. It unloads them: the next Reset loads them anew.
+func (m *Offline) SetChange(f Change) error {
+	m.change = f
+	return m.do(func() error {
+		m.unload()
+		return nil
+	})
+}
+
 // Clear makes the node one without state or configuration, as Reset with the same options does, but for the counts of
 // Counts, which go on: to read them all takes much longer than the rest.
 func (m *Offline) Clear() error {
@@ -152,7 +173,14 @@ func (m *Offline) load(o chain.Options) error {
 	c.transit(m.Transit)
 	c["nq_test_ifindex"] = uint32(m.ifindex)
 	c["nq_test_clock"] = flag(true)
-	objects, err := load(o, c, "", unix.BPF_F_ZERO_SEED)
+	spec, err := prepare(o, c)
+	if err != nil {
+		return err
+	}
+	if err := m.change.apply(spec); err != nil {
+		return err
+	}
+	objects, err := loadSpec(spec, "", unix.BPF_F_ZERO_SEED)
 	if err != nil {
 		return err
 	}
@@ -169,6 +197,7 @@ func (m *Offline) load(o chain.Options) error {
 		return err
 	}
 	m.nearby = newNearby()
+	m.nearby.change = m.change
 	if err := m.nearby.load(m.objects.maps(), o.CellBytes, c); err != nil {
 		return err
 	}

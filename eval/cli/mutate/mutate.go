@@ -1,0 +1,146 @@
+// Package mutate implements the command that measures whether tests notice wrong decisions.
+package mutate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/eval/mutate"
+	"github.com/netcraq/netcraq/internal/cli"
+)
+
+// Commands returns the commands of this group.
+func Commands() []*cobra.Command { return []*cobra.Command{newCommand()} }
+
+const planes = "xdp, chain, reconfig or core"
+
+type options struct {
+	plane, source   string
+	sample, packets int
+	seed            uint64
+	most            float64
+	json            bool
+}
+
+func newCommand() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "mutate",
+		Short: "Measure whether the tests notice a decision that is always or never taken",
+		Long: `Draws mutants of a plane from a seed: its code with one condition changed. Runs the plane's tests on each until one
+fails. A mutant that no test notices survives: it is equal to the code (docs/verification.md), or a test is missing.
+
+xdp (as root): a conditional jump of the bytecode is always or never taken. The tests are all vectors and random packets,
+without tags and with them. A mutant that the kernel's verifier refuses counts apart, and another one is drawn.
+
+chain, reconfig, core: a condition of the pure machine in Go is always or never true, or a comparison has the other
+boundary. The tests are the machine's own and a bounded simulation. They are compiled from the source in --source.`,
+		Example: `  netcraq-bench mutate --plane xdp --sample 300 --json
+  netcraq-bench mutate --plane chain --sample 100 --seed 7`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.plane, "plane", cli.PlaneXDP, planes)
+	f.IntVar(&o.sample, "sample", 300, "number of mutants to try")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the sample and of the random packets")
+	f.IntVar(&o.packets, "packets", 10_000, "number of random packets for each mutant of --plane xdp")
+	f.StringVar(&o.source, "source", ".", "folder of the source of NetCRAQ, for planes in Go")
+	f.Float64Var(&o.most, "most", 2, "largest percentage of survivors; with more, the exit status is 1")
+	f.BoolVar(&o.json, "json", false, "print one JSON object")
+	return c
+}
+
+// subject is a subject that holds resources.
+type subject interface {
+	mutate.Subject
+	io.Closer
+}
+
+func (o *options) subject(ctx context.Context) (subject, error) {
+	switch {
+	case o.sample < 1:
+		return nil, cli.UsageError(fmt.Errorf("--sample %d: want 1 or more mutants", o.sample))
+	case o.packets < 0:
+		return nil, cli.UsageError(fmt.Errorf("--packets %d: want 0 or more packets", o.packets))
+	case o.plane == cli.PlaneXDP:
+		return mutate.NewXDP(o.packets, o.seed)
+	case mutate.IsGo(o.plane):
+		return mutate.NewGo(ctx, o.plane, o.source)
+	}
+	return nil, cli.UsageError(fmt.Errorf("--plane %s: want %s", o.plane, planes))
+}
+
+func (o *options) run(ctx context.Context, out, progress io.Writer) (err error) {
+	s, err := o.subject(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	t := &teller{out: progress, begun: time.Now()}
+	fmt.Fprintf(progress, "%s mutants, seed %d\n", cli.Grouped(uint64(len(s.Mutants()))), o.seed)
+	result, err := mutate.Run(ctx, s, o.sample, o.seed, t.tell)
+	if err != nil {
+		return err
+	}
+	result.Plane = o.plane
+	if o.json {
+		err = cli.PrintJSON(out, result)
+	} else {
+		err = show(out, result)
+	}
+	if err == nil && result.Percent > o.most {
+		err = fmt.Errorf("%.1f %% of the mutants survived: --most is %v", result.Percent, o.most)
+	}
+	return err
+}
+
+// teller shows the progress: each survivor at once, and a line now and then.
+type teller struct {
+	out                       io.Writer
+	begun, told               time.Time
+	noticed, refused, survive int
+}
+
+const tellEvery = 30 * time.Second
+
+func (t *teller) tell(m *mutate.Mutant, v mutate.Verdict) {
+	switch v.Fate {
+	case mutate.Noticed:
+		t.noticed++
+	case mutate.Refused:
+		t.refused++
+	case mutate.Survived:
+		t.survive++
+		fmt.Fprintf(t.out, "survived: %s %s, %s: %s\n", m.Function, m.Place(), m.Change, m.Text)
+	}
+	if time.Since(t.told) > tellEvery {
+		t.told = time.Now()
+		fmt.Fprintf(t.out, "%d noticed, %d survived, %d refused, %v\n", t.noticed, t.survive, t.refused,
+			time.Since(t.begun).Round(time.Second))
+	}
+}
+
+func show(out io.Writer, r *mutate.Result) error {
+	table := cli.NewTable(out)
+	fmt.Fprintf(table, "plane\tmutants\ttried\tnoticed\tsurvived\t%%\trefused\tseed\n")
+	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\n", r.Plane, r.Mutants, r.Tried, r.Noticed, r.Survived, r.Percent,
+		r.Refused, r.Seed)
+	if err := table.Flush(); err != nil || len(r.Survivors) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintf(table, "survivor\tplace\tchange\tcondition\n")
+	for i := range r.Survivors {
+		m := &r.Survivors[i]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", m.Function, m.Place(), m.Change, m.Text)
+	}
+	return table.Flush()
+}

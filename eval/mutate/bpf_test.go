@@ -1,0 +1,111 @@
+package mutate
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
+)
+
+// decide is a program that returns 7 for a packet of more than 20 bytes and 9 for others. A function that only one branch
+// calls, and constants of two places, stand between its jumps and their targets.
+func decide() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, 0, asm.Word).WithSymbol("decide"), // the length
+		asm.JGT.Imm(asm.R2, 20, "long"),
+		asm.LoadImm(asm.R0, 1<<40, asm.DWord),
+		asm.Mov.Imm(asm.R0, 9),
+		asm.Return(),
+		asm.LoadImm(asm.R3, 1<<41, asm.DWord).WithSymbol("long"),
+		asm.Call.Label("seven"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 7).WithSymbol("seven"),
+		asm.Return(),
+	}
+}
+
+// resolved returns a program with distances in place of the labels of jumps, as compiled programs have them.
+func resolved(code asm.Instructions) asm.Instructions {
+	offsets := offsetsOf(code)
+	long := code[5].WithSymbol("")
+	code[1] = code[1].WithReference("")
+	code[1].Offset = int16(offsets[5] - offsets[1] - 1)
+	code[5] = long
+	return code
+}
+
+func TestForcedJumps(t *testing.T) {
+	roottest.Need(t)
+	mutants := conditionals("decide", resolved(decide()))
+	if len(mutants) != 2 {
+		t.Fatalf("%d mutants of one jump: %v", len(mutants), mutants)
+	}
+	for _, m := range mutants {
+		code, err := force(resolved(decide()), m.Instruction, m.Change == Always)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: code, License: "GPL"})
+		if err != nil {
+			t.Fatalf("%s: %v\n%v", m.Change, err, code)
+		}
+		defer p.Close()
+		want := map[string]uint32{Always: 7, Never: 9}[m.Change]
+		for _, length := range []int{14, 100} {
+			got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, length)})
+			if err != nil || got != want {
+				t.Errorf("%s taken: %d for %d bytes, want %d, %v", m.Change, got, length, want, err)
+			}
+		}
+	}
+}
+
+// TestXDP: the tests pass on the unchanged programs and notice a change; the verifier refuses another.
+func TestXDP(t *testing.T) {
+	roottest.Need(t)
+	s, err := NewXDP(800, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.cases = s.cases[:3]
+	unnoticed, err := s.Try(t.Context(), nil)
+	if err != nil || unnoticed.Fate != Survived {
+		t.Fatalf("unchanged: %+v %v", unnoticed, err)
+	}
+	for text, want := range map[string]Fate{
+		"if (c->state == NQ_STATE_NONE)":     Noticed,
+		"if ((void *)(f + 1) > end_of(ctx))": Refused,
+	} {
+		if got := fates(t, s, text); got[want] == 0 {
+			t.Errorf("%s: %v, none was %s", text, got, want)
+		}
+	}
+}
+
+// fates tries the mutants of the first jump of a line.
+func fates(t *testing.T, s *XDP, text string) map[Fate]int {
+	t.Helper()
+	got := make(map[Fate]int)
+	for i := range s.mutants {
+		if s.mutants[i].Text != text {
+			continue
+		}
+		for _, m := range s.mutants[i : i+2] {
+			v, err := s.Try(t.Context(), &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[v.Fate]++
+		}
+		return got
+	}
+	t.Fatalf("no jump in %q", text)
+	return nil
+}

@@ -1,0 +1,191 @@
+package mutate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// goTest is a package of tests, and their arguments.
+type goTest struct {
+	dir  string
+	args []string
+}
+
+// machine is a package that decides without I/O, and the tests that ought to notice its mutants: its own, and a bounded
+// simulation.
+type machine struct {
+	dir   string
+	tests []goTest
+}
+
+// machines are the pure machines by the names of their planes.
+var machines = map[string]machine{
+	"chain": {"internal/node/chain", []goTest{
+		{"internal/node/chain", nil},
+		{"internal/verify/conformance", []string{"-test.run=^TestVectors$"}},
+		{"internal/verify/sim", []string{"-test.run=^TestSeeds$", "-seeds=100"}},
+	}},
+	"reconfig": {"internal/cluster/reconfig", []goTest{
+		{"internal/cluster/reconfig", []string{"-rapid.checks=10", "-rapid.seed=1"}},
+		{"internal/verify/sim", []string{"-test.run=^TestSeeds$", "-seeds=100"}},
+	}},
+	"core": {"internal/gateway/core", []goTest{
+		{"internal/gateway/core", nil},
+		{"internal/verify/gatewaysim", []string{"-test.run=^TestSeeds$", "-seeds=100"}},
+	}},
+}
+
+// IsGo reports whether a plane is a pure machine in Go.
+func IsGo(plane string) bool {
+	_, ok := machines[plane]
+	return ok
+}
+
+// Limits of a mutant's tests. A mutant that exceeds them is noticed.
+const (
+	goTestTime   = 5 * time.Minute
+	goTestMemory = 3 << 30 // bytes
+)
+
+// Go is a pure machine as a [Subject].
+type Go struct {
+	code  *instrumented
+	tests []goBinary
+	temp  string
+}
+
+type goBinary struct {
+	name, path, dir string
+	args            []string
+}
+
+// NewGo compiles the tests of a machine, whose mutants are all in them, in a copy of the source at root.
+func NewGo(ctx context.Context, plane, root string) (_ *Go, err error) {
+	of := machines[plane]
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Go)
+	if s.code, err = instrument(os.DirFS(filepath.Join(root, of.dir))); err != nil {
+		return nil, err
+	}
+	if len(s.code.mutants) == 0 {
+		return nil, fmt.Errorf("%s has no conditions: --source has to name the folder of NetCRAQ's go.mod", filepath.Join(root, of.dir))
+	}
+	if s.temp, err = os.MkdirTemp("", "mutate-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	overlay, err := s.overlay(filepath.Join(root, of.dir))
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range of.tests {
+		b := goBinary{t.dir, filepath.Join(s.temp, fmt.Sprint("test", i)), filepath.Join(root, t.dir), t.args}
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", b.path, "./"+t.dir)
+		build.Dir = root
+		if text, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("go test -c ./%s: %w\n%s", t.dir, err, text)
+		}
+		s.tests = append(s.tests, b)
+	}
+	return s, nil
+}
+
+// overlay writes the instrumented files, and the file that tells the compiler of them.
+func (s *Go) overlay(dir string) (path string, err error) {
+	replace := make(map[string]string)
+	for name, text := range s.code.files {
+		at := filepath.Join(s.temp, name)
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(dir, name)] = at
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(s.temp, "overlay.json")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// Close removes the tests.
+func (s *Go) Close() error { return os.RemoveAll(s.temp) }
+
+// Mutants implements [Subject].
+func (s *Go) Mutants() []Mutant { return s.code.mutants }
+
+// Try implements [Subject].
+func (s *Go) Try(ctx context.Context, m *Mutant) (Verdict, error) {
+	number := 0
+	if m != nil {
+		number = m.number
+	}
+	for i := range s.tests {
+		t := &s.tests[i]
+		why, err := t.run(ctx, number)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if why != "" {
+			return Verdict{Noticed, t.name, why}, nil
+		}
+	}
+	return Verdict{Fate: Survived}, nil
+}
+
+// run runs the tests on a mutant, and returns the end of their output if they fail.
+func (t *goBinary) run(ctx context.Context, number int) (why string, err error) {
+	limited, cancel := context.WithTimeout(ctx, goTestTime)
+	defer cancel()
+	c := exec.CommandContext(limited, t.path, append([]string{"-test.failfast"}, t.args...)...)
+	c.Dir = t.dir
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", mutantVariable, number))
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var output bytes.Buffer
+	c.Stdout, c.Stderr = &output, &output
+	if err := c.Start(); err != nil {
+		return "", err
+	}
+	limit := unix.Rlimit{Cur: goTestMemory, Max: goTestMemory}
+	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil && !errors.Is(err, unix.ESRCH) {
+		return "", errors.Join(err, c.Process.Kill(), c.Wait())
+	}
+	err = c.Wait()
+	var failed *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err == nil:
+		return "", nil
+	case limited.Err() != nil:
+		return fmt.Sprintf("no end within %v", goTestTime), nil
+	case errors.As(err, &failed):
+		return endOf(output.String()), nil
+	}
+	return "", err
+}
+
+// endOf returns the last part of a text.
+func endOf(text string) string {
+	const most = 1000
+	text = strings.TrimSpace(text)
+	return text[max(0, len(text)-most):]
+}
