@@ -22,8 +22,8 @@ type goTest struct {
 	args []string
 }
 
-// machine is a package that decides without I/O, and the tests that ought to notice its mutants: its own, and a bounded
-// simulation.
+// machine is a package that decides without I/O, and the tests that ought to notice its mutants: its own, those of a plane
+// that runs it, and a bounded simulation.
 type machine struct {
 	dir   string
 	tests []goTest
@@ -34,6 +34,7 @@ var machines = map[string]machine{
 	"chain": {"internal/node/chain", []goTest{
 		{"internal/node/chain", nil},
 		{"internal/verify/conformance", []string{"-test.run=^TestVectors$"}},
+		{"internal/node/dataplane/soft", nil},
 		{"internal/verify/sim", []string{"-test.run=^TestSeeds$", "-seeds=100"}},
 	}},
 	"reconfig": {"internal/cluster/reconfig", []goTest{
