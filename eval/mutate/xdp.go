@@ -105,11 +105,10 @@ func (s *XDP) Try(ctx context.Context, m *Mutant) (Verdict, error) {
 	}
 	for _, t := range s.tests() {
 		why, err := t.run(ctx)
-		var refusal *ebpf.VerifierError
 		switch {
 		case ctx.Err() != nil:
 			return Verdict{}, ctx.Err()
-		case errors.As(err, &refusal):
+		case errors.Is(err, xdp.ErrRefused):
 			return Verdict{Refused, t.name, err.Error()}, nil
 		case errors.Is(err, errNoTarget):
 			return Verdict{}, err

@@ -31,7 +31,7 @@ func newCommand() *cobra.Command {
 	var o options
 	c := &cobra.Command{
 		Use:   "mutate",
-		Short: "Measure whether the tests notice a decision that is always or never taken",
+		Short: cli.ShortOf("mutate"),
 		Long: `Draws mutants of a plane from a seed: its code with one condition changed. Runs the plane's tests on each until one
 fails. A mutant that no test notices survives: it is equal to the code (docs/verification.md), or a test is missing.
 
@@ -40,8 +40,8 @@ without tags and with them. A mutant that the kernel's verifier refuses counts a
 
 chain, reconfig, core: a condition of the pure machine in Go is always or never true, or a comparison has the other
 boundary. The tests are the machine's own and a bounded simulation. They are compiled from the source in --source.`,
-		Example: `  netcraq-bench mutate --plane xdp --sample 300 --json
-  netcraq-bench mutate --plane chain --sample 100 --seed 7`,
+		Example: `  netcraq mutate --plane xdp --sample 300 --json
+  netcraq mutate --plane chain --sample 100 --seed 7`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())

@@ -169,14 +169,6 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 	if err != nil {
 		return nil, err
 	}
-	return loadSpec(spec, pin, hashFlags)
-}
-
-// loadSpec loads what prepare returned.
-func loadSpec(spec *ebpf.CollectionSpec, pin string, hashFlags uint32) (*objects, error) {
-	for _, name := range []string{"nq_objects", "nq_sessions"} {
-		spec.Maps[name].Flags |= hashFlags
-	}
 	var options ebpf.CollectionOptions
 	if pin != "" {
 		for _, name := range pinned {
@@ -187,9 +179,17 @@ func loadSpec(spec *ebpf.CollectionSpec, pin string, hashFlags uint32) (*objects
 			return nil, err
 		}
 	}
+	return loadSpec(spec, options, hashFlags)
+}
+
+// loadSpec loads what prepare returned.
+func loadSpec(spec *ebpf.CollectionSpec, options ebpf.CollectionOptions, hashFlags uint32) (*objects, error) {
+	for _, name := range []string{"nq_objects", "nq_sessions"} {
+		spec.Maps[name].Flags |= hashFlags
+	}
 	out := new(objects)
 	if err := spec.LoadAndAssign(out, &options); err != nil {
-		return nil, explainLoad(err, pin)
+		return nil, explainLoad(err, options.Maps.PinPath)
 	}
 	if err := out.Programs.Put(programBundle, out.Bundle); err != nil {
 		out.close()

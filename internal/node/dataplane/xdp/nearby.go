@@ -130,7 +130,9 @@ func (n *Nearby) load(tables map[string]*ebpf.Map, cell int, c constants) error 
 		Areas   *ebpf.Map      `ebpf:"nq_areas"`
 		TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
 	}
-	if err := spec.LoadAndAssign(&out, &ebpf.CollectionOptions{MapReplacements: tables}); err != nil {
+	options := n.change.options()
+	options.MapReplacements = tables
+	if err := spec.LoadAndAssign(&out, &options); err != nil {
 		return err
 	}
 	defer out.Areas.Close()

@@ -42,17 +42,6 @@ type Offline struct {
 	change  Change // nil: none
 }
 
-// Change changes the programs of a node, by name, before they are loaded.
-type Change func(programs map[string]*ebpf.ProgramSpec) error
-
-// apply changes programs.
-func (f Change) apply(spec *ebpf.CollectionSpec) error {
-	if f == nil {
-		return nil
-	}
-	return f(spec.Programs)
-}
-
 // Action is the program's decision on a frame.
 type Action uint8
 
@@ -126,15 +115,6 @@ func (m *Offline) Reset(o chain.Options) error {
 	})
 }
 
-// SetChange lets f change the programs that this node runs. It unloads them: the next Reset loads them anew.
-func (m *Offline) SetChange(f Change) error {
-	m.change = f
-	return m.do(func() error {
-		m.unload()
-		return nil
-	})
-}
-
 // Clear makes the node one without state or configuration, as Reset with the same options does, but for the counts of
 // Counts, which go on: to read them all takes much longer than the rest.
 func (m *Offline) Clear() error {
@@ -180,9 +160,9 @@ func (m *Offline) load(o chain.Options) error {
 	if err := m.change.apply(spec); err != nil {
 		return err
 	}
-	objects, err := loadSpec(spec, "", unix.BPF_F_ZERO_SEED)
+	objects, err := loadSpec(spec, m.change.options(), unix.BPF_F_ZERO_SEED)
 	if err != nil {
-		return err
+		return m.change.explain(err)
 	}
 	m.tables, m.before = &tables{objects: objects}, nil
 	if err := m.open(o, func() error { return nil }); err != nil { // no frame is under way between two calls
@@ -199,7 +179,7 @@ func (m *Offline) load(o chain.Options) error {
 	m.nearby = newNearby()
 	m.nearby.change = m.change
 	if err := m.nearby.load(m.objects.maps(), o.CellBytes, c); err != nil {
-		return err
+		return m.change.explain(err)
 	}
 	return fillGroups(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(m.self.Addr().As4()))}})
 }
