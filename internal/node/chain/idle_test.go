@@ -19,6 +19,8 @@ func TestIdleSessions(t *testing.T) {
 		{150, map[SessionKey]Session{a: {Seq: 1}, b: {Seq: 2}, c: {Seq: 9}}, map[SessionKey]uint64{a: 1, c: 9}},
 		{199, map[SessionKey]Session{b: {Seq: 2}, c: {Seq: 9}}, map[SessionKey]uint64{b: 2, c: 9}},
 		{210, map[SessionKey]Session{a: {Seq: 1}}, map[SessionKey]uint64{}}, // it was away
+		{220, map[SessionKey]Session{b: {}}, map[SessionKey]uint64{}},       // made, without a write yet
+		{270, map[SessionKey]Session{b: {}}, map[SessionKey]uint64{b: 0}},
 	} {
 		due, err := r.Look(step.now, 50, func(visit func(SessionKey, Session) bool) error {
 			for k, s := range step.table {
