@@ -33,3 +33,11 @@ func TestIdleSessions(t *testing.T) {
 		}
 	}
 }
+
+func TestPressing(t *testing.T) {
+	for entries, want := range map[int]bool{0: false, 2: false, 3: true, 4: true} {
+		if Pressing(entries, 4) != want {
+			t.Errorf("%d of 4 entries: %v", entries, !want)
+		}
+	}
+}
