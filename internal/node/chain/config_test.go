@@ -101,3 +101,38 @@ func TestResyncOfAWriteWithoutDigest(t *testing.T) {
 		}
 	}
 }
+
+// TestResyncWithoutTheWriter: the head sends a write whose entry is gone in its own session. Nodes ask the tail about an
+// object that is not clean, and the head too if the version is at or below the bar (W9).
+func TestResyncWithoutTheWriter(t *testing.T) {
+	head := ShardConfig{Epoch: 7, State: Active, Members: membersOf(3), Floor: 9, Bar: 4}
+	dirty := Object{Version: 5, Committed: 4, Value: []byte("v")}
+	for _, c := range []struct {
+		what   string
+		change func(c *ShardConfig, o *Object)
+		op     wire.Op // zero: nothing is sent
+		client wire.Op
+	}{
+		{"a value", func(*ShardConfig, *Object) {}, wire.OpUpdate, wire.OpPut},
+		{"a tombstone", func(_ *ShardConfig, o *Object) { o.Tombstone, o.Value = true, nil }, wire.OpUpdate, wire.OpDelete},
+		{"a version at the bar", func(c *ShardConfig, _ *Object) { c.Bar = 5 }, wire.OpProbe, 0},
+		{"a replica", func(c *ShardConfig, _ *Object) { c.Self = 1 }, wire.OpProbe, 0},
+		{"the tail", func(c *ShardConfig, _ *Object) { c.Self = 2 }, 0, 0},
+		{"a clean object", func(_ *ShardConfig, o *Object) { o.Committed = 5 }, 0, 0},
+		{"a frozen chain", func(c *ShardConfig, _ *Object) { c.State = Frozen }, 0, 0},
+	} {
+		config, o := head, dirty
+		c.change(&config, &o)
+		send, due := Resync(config, 0, wire.Key{Lo: 1}, o, Session{}, 77, 88)
+		m := send.Message
+		if due != (c.op != 0) || m.Op != c.op || m.ClientOp != c.client {
+			t.Errorf("%s: %v of a %v, due %v; want %v of a %v", c.what, m.Op, m.ClientOp, due, c.op, c.client)
+		}
+		if m.Op == wire.OpUpdate && (m.Session != 88 || m.Seq != 5 || m.Operand != 0 || send.To != config.Members[1]) {
+			t.Errorf("%s: %+v to %v", c.what, m, send.To)
+		}
+		if m.Op == wire.OpProbe && send.To != config.Members[2] {
+			t.Errorf("%s: to %v", c.what, send.To)
+		}
+	}
+}
