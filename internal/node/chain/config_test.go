@@ -44,6 +44,10 @@ func TestConfigurations(t *testing.T) {
 		if err := c.config.Validate(); (err == nil) != c.valid {
 			t.Errorf("%s: %v", c.what, err)
 		}
+		n := New(Options{Shards: 4, CellBytes: 64, MaxObjects: 8, MaxSessions: 8})
+		if err := n.Configure(3, c.config); (err == nil) != c.valid {
+			t.Errorf("%s, given to a node: %v", c.what, err)
+		}
 		for number, valid := range map[uint16]bool{3: c.valid, 4: false} {
 			if err := ValidateAll(map[uint16]ShardConfig{number: c.config}, 4); (err == nil) != valid {
 				t.Errorf("%s, shard %d of 4: %v", c.what, number, err)

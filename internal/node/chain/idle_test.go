@@ -1,8 +1,11 @@
 package chain
 
 import (
+	"errors"
 	"maps"
 	"testing"
+
+	"github.com/netcraq/netcraq/wire"
 )
 
 // TestIdleSessions: an entry is due when its last write has been there for long enough.
@@ -39,5 +42,23 @@ func TestPressing(t *testing.T) {
 		if Pressing(entries, 4) != want {
 			t.Errorf("%d of 4 entries: %v", entries, !want)
 		}
+	}
+}
+
+func TestIdleSessionsOfAFailedWalk(t *testing.T) {
+	failed := errors.New("a walk")
+	due, err := NewIdleSessions().Look(1, 0, func(func(SessionKey, Session) bool) error { return failed })
+	if due != nil || !errors.Is(err, failed) {
+		t.Errorf("%v, %v", due, err)
+	}
+}
+
+// TestCreditsAtAnEarlierTime: CPUs' clocks differ, and an address loses no credit by that (T7).
+func TestCreditsAtAnEarlierTime(t *testing.T) {
+	var c Credits
+	a := membersOf(1)[0].Addr()
+	const now = 10 * wire.ClientBurstNs
+	if !c.Take(a, 1, now) || !c.Take(a, 1, now-2*wire.ClientBurstNs) || !c.Take(a, 1, now) {
+		t.Error("an earlier time took the credit")
 	}
 }
