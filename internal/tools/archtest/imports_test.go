@@ -73,8 +73,8 @@ var reserved = []struct {
 	why    string
 }{
 	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench",
-		"internal/cni", platform + "/bpflink"}, "BPF belongs to the XDP plane, the baselines, the load generator, the " +
-		"fault injector and pods' ends"},
+		eval + "/mutate", "internal/cni", platform + "/bpflink"}, "BPF belongs to the XDP plane, the baselines, the load " +
+		"generator, the fault injector, mutants and pods' ends"},
 	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp",
 		eval + "/bench", "internal/cni"}, "links and network namespaces belong to the planes below sockets, the CNI plugin, " +
 		"the benchmarks and the lab"},
