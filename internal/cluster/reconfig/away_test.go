@@ -252,20 +252,28 @@ func TestAbsentAgentHoldsUpNoChange(t *testing.T) {
 	}
 }
 
-// TestShortChainsWaitLess: a chain that lacks a member gets another one though a second node's agent announced its end
-// and stays away.
+// TestShortChainsWaitLess: a chain that lacks a member waits for an agent that announced its end no longer than for another.
 func TestShortChainsWaitLess(t *testing.T) {
-	w := formed(t, 1, 5, 8, 3)
-	within := agentSure * testSettings(8, 3).Sure
-	away, failed := w.chain(0)[1], w.chain(0)[2]
+	w := formed(t, 1, 3, 1, 3)
+	within := agentSure * testSettings(1, 3).Sure
+	w.chain(0)[2].kill()
+	if !w.until(10*time.Second, func() bool { return len(w.chain(0)) == 2 }) {
+		w.fatalf("%+v", w.state.Shards[0])
+	}
+	w.run(time.Second)
+	away, epoch := w.chain(0)[1], w.state.Shards[0].Epoch
 	w.announce(away)
 	if !w.until(time.Second, func() bool { return !away.running }) {
 		w.fatalf("the agent of %s is not released", away.reg.Name)
 	}
-	failed.kill()
-	w.run(2 * within)
-	if w.isMember(failed, 0) || len(w.chain(0)) != 3 {
-		w.fatalf("%+v", w.state.Shards[0])
+	w.add()
+	w.run(within / 2)
+	if w.state.Shards[0].Epoch != epoch {
+		w.fatalf("the chain changes while an agent is away: %+v", w.state.Shards[0])
+	}
+	w.run(3 * within / 2)
+	if w.state.Shards[0].Epoch == epoch {
+		w.fatalf("the chain lacks a member for %v: %+v", 2*within, w.state.Shards[0])
 	}
 	w.checkNothingLost()
 }
