@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,9 +54,7 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 			if plain {
 				return append([]string{product, "etcd"}, memberFlags(l, h, joins)...)
 			}
-			return slices.Concat(command, memberFlags(l, h, joins), []string{
-				"--chain-controllers=" + strings.Join(l.Controllers(), ","), "--chain-pins=" + gatewayPins(l, h),
-			})
+			return slices.Concat(command, memberFlags(l, h, joins), chainFlags(l, h))
 		},
 		Switch: func(ctx context.Context, dir string, off bool) error {
 			ctx, cancel := context.WithTimeout(ctx, switchWithin)
@@ -83,21 +80,6 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 }
 
 func memberDir(l *lab.Lab, h lab.Host) string { return l.DataDir("member-" + h.Name) }
-
-// memberFlags are etcd's own. Members that lag get a snapshot soon. The kill of a process loses nothing that it has written.
-func memberFlags(l *lab.Lab, h lab.Host, joins bool) []string {
-	client, state := "http://"+memberAddress(h), "new"
-	if joins {
-		state = "existing"
-	}
-	return []string{
-		"--name=" + h.Name, "--data-dir=" + memberDir(l, h), "--unsafe-no-fsync", "--snapshot-count=1000",
-		"--snapshot-catchup-entries=100",
-		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-		"--listen-peer-urls=" + peerURL(h), "--initial-advertise-peer-urls=" + peerURL(h), "--initial-cluster-state=" + state,
-		"--initial-cluster=" + strings.Join(onControllers(l, func(h lab.Host) string { return h.Name + "=" + peerURL(h) }), ","),
-	}
-}
 
 func printMemberChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.MemberResult) error {
 	if flags.json {

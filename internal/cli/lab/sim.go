@@ -94,12 +94,11 @@ seeds: the line of netcraq, or the field "ours" with --json.
 
 With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against
 etcd's history: a reply with revision R must show the newest write up to R, and revisions must not decrease. --without
-then takes a rule of docs/gateway.md: intent, fence, guard, stamp, joining, push, read-order, drain, generation,
-session-first, absent-revision or push-before-watch.
+then takes a rule of docs/gateway.md. An unknown name lists them.
 
 With --member, etcd members that read through the chain run with a model of etcd's log and real nodes of a chain. Every
 linearizable answer must have a revision that is not below any that was shown before. --without then takes a rule of
-docs/member.md: push, reveal, own-object, lower, whole, session, recheck, exact, off-wait, members or joining.
+docs/member.md. An unknown name lists them.
 
 A failing seed of --protocol netcraq is run again with fewer faults and operations as long as it still fails. Its last
 steps are printed and written to a file, with the command that repeats the run.`,

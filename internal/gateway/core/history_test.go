@@ -1,6 +1,9 @@
 package core
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestHistory: an etcd whose cluster, era or revision is not what was known has another history.
 func TestHistory(t *testing.T) {
@@ -118,5 +121,35 @@ func TestPushInTime(t *testing.T) {
 	g.Looked(32, 1, false) // etcd may have been restored since the look before
 	if recent = true; g.Newest() != 0 {
 		t.Error("an old look counts")
+	}
+}
+
+// TestPlacesAreOfOneEra: a gateway that has not noticed that etcd was restored does not change the directory, which names the objects
+// of another history.
+func TestPlacesAreOfOneEra(t *testing.T) {
+	for _, era := range []string{"", "a"} {
+		gen := generation(10, 0)
+		g := served("k", gen)
+		g.Within(era)
+		conds := g.inEra()
+		g.Unplace("k")
+		look := only[EtcdCall](t, g.Effects())
+		entry := g.names.directory + "k"
+		there := map[string]KV{entry: {Value: entryOf(gen, "g.1"), Mod: 11}}
+		g.Returned(look.ID, &Result{Rev: 12, Held: true, KVs: there})
+		remove := only[ChainCall](t, g.Effects())
+		g.Answered(remove.ID, Answer{Status: Gone})
+		leave := only[EtcdCall](t, g.Effects())
+		if !slices.Contains(leave.Request.If, conds[0]) {
+			t.Errorf("era %q: conditions %+v", era, leave.Request.If)
+		}
+		g.Returned(leave.ID, &Result{Rev: 12, KVs: there}) // etcd has another era
+		if done := only[Placed](t, g.Effects()); done.Err == nil {
+			t.Errorf("era %q: %+v", era, done)
+		}
+		g.enter(&round{life: g.life, keys: []*placement{{key: "l", entry: g.names.directory + "l"}}})
+		if enter := only[EtcdCall](t, g.Effects()); !slices.Contains(enter.Request.If, conds[0]) {
+			t.Errorf("era %q: conditions %+v", era, enter.Request.If)
+		}
 	}
 }

@@ -145,9 +145,10 @@ func (g *Gateway) create(r *round) {
 	}, g.enter)
 }
 
-// enter changes the directory if no entry has changed since it was read. If one has, every key is tried by itself.
+// enter changes the directory if no entry has changed since it was read. If one has, every key is tried by itself. The
+// directory is that of one history of etcd: a gateway that has not noticed a restore has made objects of an earlier one.
 func (g *Gateway) enter(r *round) {
-	request := Request{If: []Cond{{Key: g.names.detached, Kind: ModIs, Rev: r.detached}}, Get: r.entries()}
+	request := Request{If: append(g.inEra(), Cond{Key: g.names.detached, Kind: ModIs, Rev: r.detached}), Get: r.entries()}
 	value := entryOf(r.gen, r.life.lease)
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
@@ -239,22 +240,27 @@ func (g *Gateway) Unplace(keys ...string) {
 	})
 }
 
-// leave takes entries out of the directory, if none has changed since it was read. If one has, every key is tried by itself.
+// leave takes entries out of the directory, if none has changed since it was read. If one has, every key is tried by itself. A
+// gateway that has not noticed a restore of etcd has removed objects of an earlier history: the entries stay.
 func (g *Gateway) leave(r *round) {
-	request := Request{Delete: r.entries(), Get: r.entries()}
+	request := Request{If: g.inEra(), Delete: r.entries(), Get: r.entries()}
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
 	}
 	g.surely(r.life, request, func(result *Result) {
 		var still, done []*placement
 		for _, p := range r.keys {
-			if !result.Held && len(r.keys) > 1 && result.KVs[p.entry].Mod == p.mod {
+			if !result.Held && result.KVs[p.entry].Mod == p.mod {
 				still = append(still, p)
 			} else {
 				done = append(done, p)
 			}
 		}
 		g.placed(r.only(done...), nil)
+		if len(r.keys) == 1 { // another history of etcd
+			g.placed(r.only(still...), ErrBusy)
+			return
+		}
 		for _, p := range still {
 			g.leave(r.only(p))
 		}
