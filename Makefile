@@ -80,20 +80,20 @@ test: bpf ## Run everything that CI checks; PKG=./client and RUN=TestLock choose
 	$(GO_TEST)
 else ifeq ($(CI),true)
 test: build check
-	scripts/behind.sh out/behind.txt "kubernetes-programs chart-check images-check QUICK=1" \
+	scripts/behind.sh out/behind.txt "kubernetes-programs chart-check images-check model QUICK=1" \
 		$(MAKE) --no-print-directory test-ci
 	$(MAKE) --no-print-directory test-kubernetes QUICK=1
 else
 test: build check test-demo
+	$(MAKE) --no-print-directory model QUICK=1
 	$(GO_TEST)
 endif
 
 .PHONY: test-demo
 test-demo:
 	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
-	$(MAKE) --no-print-directory model QUICK=1
 
-# What CI runs while Kubernetes and the library of Helm are compiled: much of it waits.
+# What CI runs while Kubernetes and the library of Helm are compiled and the model is checked: much of it waits.
 .PHONY: test-ci
 test-ci:
 	@$(MAKE) --no-print-directory p4-engine
@@ -104,7 +104,6 @@ test-ci:
 	$(MAKE) --no-print-directory race QUICK=1
 	$(MAKE) --no-print-directory test-kernels QUICK=1
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
-	@$(MAKE) --no-print-directory test-etcd QUICK=1 MEMBER=1
 	@$(MAKE) --no-print-directory test-http2
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
@@ -148,11 +147,12 @@ model: ## Check the model of the protocol with Spin; QUICK=1 leaves out the larg
 	@scripts/model.sh $(if $(QUICK),quick)
 
 # The XDP plane on the kernels that people have, in QEMU: ONLY=6.1-amd64 for one of them. Fetches and installs what it needs. QUICK=1,
-# as in CI: a tenth of the random packets, which take most of the time there.
+# as in CI: the oldest of x86-64 and one of arm64, and a tenth of the random packets, which take most of the time there.
+QUICK_KERNELS := 6.1-amd64,6.12-arm64
 .PHONY: test-kernels
 test-kernels: bpf ## Load and run the XDP plane on kernels of distributions, in QEMU
 	@scripts/setup.sh kernels
-	$(if $(QUICK),PACKETS=10000) go run ./internal/tools/kernels
+	$(if $(QUICK),PACKETS=10000 ONLY=$(or $(ONLY),$(QUICK_KERNELS))) go run ./internal/tools/kernels
 
 # Kubernetes is compiled here, by the version in tools/kubernetes/go.mod. Without optimization it compiles in half the time.
 KUBERNETES := $(addprefix out/kubernetes/,kube-apiserver kube-controller-manager kube-scheduler kubeadm kubectl kubelet)
@@ -218,7 +218,7 @@ test-advisories: ## Run the tests of the HTTP/2 floods and of etcd's advisories
 	go test -count=1 -run '^($(ADVISORIES))' ./internal/gateway/grpcserver ./internal/gateway/serve ./internal/gateway/proxy
 
 .PHONY: test-etcd
-test-etcd: build ## Run etcd's own tests through gateways that cache, or with MEMBER=1 on members that read through a chain. QUICK=1: what CI runs
+test-etcd: build ## Run etcd's own tests through gateways that cache, or with MEMBER=1 on members that read through a chain. QUICK=1: a part, without MEMBER what CI runs
 	MEMBER='$(MEMBER)' PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
 # RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the tables of docs/clients.md.
@@ -313,9 +313,9 @@ lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that change
 
 # Every package with tests that run without BPF, under the race detector, which needs cgo. QUICK=1, as in CI, leaves out those
 # that compute in one goroutine for minutes. CI runs each package once: under the race detector, or, if race leaves it or tests of it
-# out, without.
+# out, without. Four packages run at a time: their tests mostly wait.
 RACE_BPF := dataplane/xdp|internal/cni|baseline/xdp|cli/lab|cli/bench|cli/papers|eval/bench|verify/lab|tools/guides|tools/kernels
-RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/membersim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
+RACE_SLOW := tools/archtest|cluster/reconfig|verify/sim|verify/gatewaysim|verify/membersim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
 # Tests of the bytecode, which the race detector cannot see, and the packages that have them.
 RACE_SKIP := ^(TestRandomPackets|TestTaggedRandomPackets|TestVectors|TestTaggedVectors|TestMachineClock|TestMachineOrder|TestMachineSmall|TestForgeries.*|TestTransit|TestClientsAreLimited)$$
 RACE_PARTLY := verify/harness|baseline/netchain|baseline/netcraqpaper
@@ -327,7 +327,7 @@ race: bpf $(TOOLS)/gotestsum ## Run the tests that need no BPF under the race de
 	@scripts/setup.sh race
 	@mkdir -p out && rm -f out/flaky.*.txt
 	$(call in-modules,CGO_ENABLED=1 $(RUN_TWICE) --rerun-fails-abort-on-data-race --packages="$$($(RACED))" -- \
-		-race -count=1 -timeout 30m -skip '$(RACE_SKIP)')
+		-race -count=1 -p 4 -timeout 30m -skip '$(RACE_SKIP)')
 	@$(LIST_FLAKY)
 
 .PHONY: format-check
