@@ -335,13 +335,16 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 				if call.window += more; call.window > maxWindow {
 					return http2.ConnectionError(http2.ErrCodeFlowControl)
 				}
-				call.pump()
 			}
 		}
 		return nil
 	})
+	// The ACK precedes what the settings permit.
 	c.out = appendFrame(c.out, http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
 	c.work.Signal()
+	for _, call := range c.calls {
+		call.pump()
+	}
 	return err
 }
 

@@ -142,6 +142,25 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestAcknowledgedFirst: settings are acknowledged before what they permit is sent.
+func TestAcknowledgedFirst(t *testing.T) {
+	c := connect(t, startServer(t).address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	if err := c.call(1, quick, 20); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := c.next(); err != nil || f.Header().Type != http2.FrameHeaders {
+		t.Fatalf("%v, %v", f, err)
+	}
+	if err := c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []http2.FrameType{http2.FrameSettings, http2.FrameData} {
+		if f, err := c.ReadFrame(); err != nil || f.Header().Type != want {
+			t.Fatalf("%v, %v, not %v", f, err, want)
+		}
+	}
+}
+
 // TestTableOfFields: answers use the client's table; errors, which do not, come between.
 func TestTableOfFields(t *testing.T) {
 	c := connect(t, startServer(t).address)
