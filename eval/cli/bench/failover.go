@@ -98,9 +98,7 @@ func runTrial[R any](c *cobra.Command, out *benchOutput, m *clilab.ManagedFlags,
 		Logs: clilab.TrialLogs(name, uint64(os.Getpid())),
 	})
 	show.End()
-	switch {
-	case c.Context().Err() != nil:
-		return errors.New("interrupted; the lab is removed")
+	switch err = clilab.TrialError(c.Context(), err); {
 	case errors.Is(err, lab.ErrExists):
 		return fmt.Errorf("%w, with --name", err)
 	case err != nil:

@@ -109,10 +109,7 @@ func runBusy(ctx context.Context, out, stderr io.Writer, name string, flags *bus
 	trialOptions.Burner = []string{self, "lab", burnCommand, "--for", trialOptions.BurnFor().String()}
 	result, err := chaos.Busy(ctx, trialOptions)
 	show.End()
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the lab is removed")
-	}
-	if err != nil {
+	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
 	return printBusy(out, stderr, flags, result)

@@ -144,10 +144,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		Kinds: flags.kinds, Loss: flags.loss, Stopped: flags.stopped, Progress: show.chaos,
 	})
 	show.End()
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the lab is removed")
-	}
-	if err != nil {
+	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
 	return printChaos(out, stderr, flags, result)

@@ -87,10 +87,7 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 	}
 	result, err := chaos.Gateways(ctx, trial)
 	show.End()
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the lab is removed")
-	}
-	if err != nil {
+	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
 	return printGatewayChaos(out, stderr, flags, result)

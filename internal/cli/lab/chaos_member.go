@@ -70,10 +70,7 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 	trial.Address, trial.HistoryAddress = memberAddress, memberAddress
 	result, err := chaos.Members(ctx, trial)
 	show.End()
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the lab is removed")
-	}
-	if err != nil {
+	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
 	return printMemberChaos(out, stderr, flags, result)

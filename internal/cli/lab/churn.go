@@ -67,10 +67,7 @@ func runChurn(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		Progress: func(keys int) { show.Event(fmt.Sprintf("%d keys created and deleted", keys)) },
 	})
 	show.End()
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the lab is removed")
-	}
-	if err != nil {
+	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
 	return printChurn(out, stderr, flags, r)

@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -207,6 +209,14 @@ func printExamples(w io.Writer, l *lab.Lab) {
 	}
 	fmt.Fprintf(table, "  %s lab status%s\tstate and counters of the nodes\n", self, nameFlag(l))
 	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))
+}
+
+// TrialError is the error of a command whose trial has returned err, and removed its lab.
+func TrialError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted; the lab is removed")
+	}
+	return err
 }
 
 // privateLab returns the name of the lab that a command brings up for itself: own unless --name is given. It draws the

@@ -91,10 +91,7 @@ func runRollout(ctx context.Context, out, stderr io.Writer, name string, flags *
 	flags.trial.Drain = drainNode
 	r, err := chaos.Rollout(ctx, flags.trial)
 	show.End()
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the lab is removed")
-	}
-	if err != nil {
+	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
 	return printRollout(out, stderr, flags.json, r)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/history"
 	"github.com/netcraq/netcraq/internal/verify/lab"
@@ -77,9 +76,8 @@ type BusyProgress struct {
 }
 
 const (
-	busyPause    = 10 * time.Millisecond // pause of a client between two operations
-	busyPatience = time.Minute           // wait for the cluster to be whole again
-	burnLonger   = time.Minute           // a burner whose parent hangs ends this long after the noise
+	busyPatience = time.Minute // wait for the cluster to be whole again
+	burnLonger   = time.Minute // a burner whose parent hangs ends this long after the noise
 )
 
 // BurnFor returns the longest time a burner may run.
@@ -129,15 +127,10 @@ func (b *busy) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = b.durable.end() }()
-	kv, err := b.c.client(client.Options{Timeout: clientTimeout, ReadFrom: client.Spread})
-	if err != nil {
+	if b.work, err = b.c.newWork(ctx, b.o.Objects); err != nil {
 		return err
 	}
-	defer kv.Close()
-	b.work = newWork(kv, b.o.Objects, busyPause)
-	if _, err := b.c.fill(ctx, b.o.Objects, ProbeValue, b.work.filled); err != nil {
-		return err
-	}
+	defer b.work.close()
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	b.work.start(working, b.o.Writers, b.o.Readers, b.o.Seed)

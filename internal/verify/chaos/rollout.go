@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/history"
@@ -78,9 +77,6 @@ func (r *RolloutResult) Explain() string {
 	return text.String()
 }
 
-// rolloutRest is the rest of a client between two operations.
-const rolloutRest = 10 * time.Millisecond
-
 // Rollout runs the trial.
 func Rollout(ctx context.Context, o RolloutOptions) (*RolloutResult, error) {
 	return trial(ctx, &o.Setup, func(c *cluster) (*RolloutResult, error) {
@@ -112,15 +108,11 @@ func (r *rollout) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = durable.end() }()
-	kv, err := r.c.client(client.Options{Timeout: clientTimeout, ReadFrom: client.Spread})
+	clients, err := r.c.newWork(ctx, r.o.Objects)
 	if err != nil {
 		return err
 	}
-	defer kv.Close()
-	clients := newWork(kv, r.o.Objects, rolloutRest)
-	if _, err := r.c.fill(ctx, r.o.Objects, ProbeValue, clients.filled); err != nil {
-		return err
-	}
+	defer clients.close()
 	if !r.c.becomesWhole(ctx, wholePatience) {
 		return fmt.Errorf("the cluster did not become whole: %s", r.c.describe(r.c.follower.Map()))
 	}

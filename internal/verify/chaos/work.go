@@ -14,10 +14,10 @@ import (
 
 // work runs writers and readers on the objects of a trial and records their operations.
 type work struct {
+	kv    *client.Client
 	store Store
 	keys  int
 	begun time.Time
-	pause time.Duration // mean pause of a client between two operations
 
 	mu      sync.Mutex
 	written []history.Op // initial writes by fill
@@ -37,9 +37,25 @@ type laborer struct {
 	failed int
 }
 
-func newWork(kv *client.Client, keys int, pause time.Duration) *work {
-	return &work{store: Store{kv}, keys: keys, begun: time.Now(), pause: pause}
+// clientPause is the mean pause of a client between two operations.
+const clientPause = 10 * time.Millisecond
+
+// newWork stores the objects of a trial.
+func (c *cluster) newWork(ctx context.Context, objects int) (*work, error) {
+	kv, err := c.client(client.Options{Timeout: clientTimeout, ReadFrom: client.Spread})
+	if err != nil {
+		return nil, err
+	}
+	w := &work{kv: kv, store: Store{kv}, keys: objects, begun: time.Now()}
+	if _, err := c.fill(ctx, objects, ProbeValue, w.filled); err != nil {
+		kv.Close()
+		return nil, err
+	}
+	return w, nil
 }
+
+// close ends the client of all workers.
+func (w *work) close() { w.kv.Close() }
 
 // filled records an object before the clients start.
 func (w *work) filled(key string, r client.Result) {
@@ -64,7 +80,7 @@ func (w *work) start(ctx context.Context, writers, readers int, seed uint64) {
 
 func (w *work) labor(ctx context.Context, l *laborer) {
 	defer l.gap.end()
-	for retry.Sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(w.pause))) {
+	for retry.Sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(clientPause))) {
 		op := history.Op{Client: l.index, Kind: l.kind, Key: objectKey(l.rng.IntN(w.keys))}
 		if op.Kind == history.Put {
 			op.Value = fmt.Sprintf("%d of client %d", len(l.ops), l.index)
