@@ -80,10 +80,9 @@ var wishes = map[string]func(w *world, one, spare *testNode) func() bool{
 	},
 }
 
-// TestChangesWaitForAgents: while the agent of a node is away for a moment and its data plane goes on, no change is begun
-// that could be made later: it would stop the writes of shards, and cost the node its chains. It is made when the agent
-// is back.
-func TestChangesWaitForAgents(t *testing.T) {
+// besideAbsence tries each wish while the agent of a node of shard 0 is away: begin ends the agent and has the wish. No write
+// waits, and the node is not suspected. The wish comes true when the agent is back.
+func besideAbsence(t *testing.T, begin func(w *world, away *testNode, wish func() (done func() bool)) (done func() bool)) {
 	for name, wish := range wishes {
 		t.Run(name, func(t *testing.T) {
 			seeds(t, func(t *testing.T, seed uint64) {
@@ -104,9 +103,7 @@ func TestChangesWaitForAgents(t *testing.T) {
 					w.run(300 * ms)
 				}
 				w.ready()
-				w.depart(away)
-				w.run(50 * ms)
-				done := wish(w, one, spare)
+				done := begin(w, away, func() func() bool { return wish(w, one, spare) })
 				w.run(3 * time.Second)
 				w.allQuickly(50 * ms)
 				if standing := w.state.Nodes[away.id()].Standing; standing != Up {
@@ -123,49 +120,29 @@ func TestChangesWaitForAgents(t *testing.T) {
 	}
 }
 
+// TestChangesWaitForAgents: while the agent of a node is away for a moment and its data plane goes on, no change is begun
+// that could be made later: it would stop the writes of shards, and cost the node its chains. It is made when the agent
+// is back.
+func TestChangesWaitForAgents(t *testing.T) {
+	besideAbsence(t, func(w *world, away *testNode, wish func() func() bool) func() bool {
+		w.depart(away)
+		w.run(50 * ms)
+		return wish()
+	})
+}
+
 // TestAgentsEndBetweenChanges: an agent announces its end at any time while chains change, and ends when the leader says
 // so. No write waits for it, and its node is not suspected.
 func TestAgentsEndBetweenChanges(t *testing.T) {
-	for name, wish := range wishes {
-		t.Run(name, func(t *testing.T) {
-			seeds(t, func(t *testing.T, seed uint64) {
-				w := formed(t, seed, 5, 8, 3)
-				w.leader.state.Settings.Sure = 2 * time.Second
-				members := w.chain(0)
-				at := w.rng.IntN(3)
-				away, one := members[at], members[(at+1)%3]
-				spare := w.nodes[0]
-				for _, n := range w.nodes {
-					if !w.isMember(n, 0) {
-						spare = n
-					}
-				}
-				if name == "a return" {
-					one.cut = true
-					w.until(time.Second, func() bool { return !w.isMember(one, 0) })
-					w.run(300 * ms)
-				}
-				w.ready()
-				done := wish(w, one, spare)
-				w.run(w.delay(100 * ms))
-				w.announce(away)
-				if !w.until(time.Second, func() bool { return !away.running }) {
-					w.fatalf("the agent of %s is not released", away.reg.Name)
-				}
-				w.run(3 * time.Second)
-				w.allQuickly(50 * ms)
-				if standing := w.state.Nodes[away.id()].Standing; standing != Up {
-					w.fatalf("the node whose agent is away is %v", standing)
-				}
-				away.start(true)
-				if !w.until(time.Minute, done) {
-					w.fatalf("the change is not made: %+v", w.state.Shards[0])
-				}
-				w.settle()
-				w.checkNothingLost()
-			})
-		})
-	}
+	besideAbsence(t, func(w *world, away *testNode, wish func() func() bool) func() bool {
+		done := wish()
+		w.run(w.delay(100 * ms))
+		w.announce(away)
+		if !w.until(time.Second, func() bool { return !away.running }) {
+			w.fatalf("the agent of %s is not released", away.reg.Name)
+		}
+		return done
+	})
 }
 
 // TestCopiesWaitForAgents: a node whose agent is replaced while it copies a shard keeps its place in the chain, also if that
