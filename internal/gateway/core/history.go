@@ -56,13 +56,18 @@ func (h *History) Compare(s *Seen) Continuity {
 func (g *Gateway) Within(era string) { g.era = era }
 
 func (g *Gateway) inEra() []Cond {
-	switch {
-	case !g.on(Era):
+	if !g.on(Era) {
 		return nil
-	case g.era == "":
-		return []Cond{{Key: g.names.era, Kind: CreateIs}}
 	}
-	return []Cond{{Key: g.names.era, Kind: ValueIs, Value: g.era}}
+	return []Cond{EraIs(g.names.era, g.era)}
+}
+
+// EraIs is the condition that the key of the era has a value; the first era has none.
+func EraIs(key, era string) Cond {
+	if era == "" {
+		return Cond{Key: key, Kind: CreateIs}
+	}
+	return Cond{Key: key, Kind: ValueIs, Value: era}
 }
 
 // Tenure is how long a gateway relies on a session: until nine tenths of the lease have passed since it asked for the last extension
@@ -77,12 +82,12 @@ type Tenure struct {
 }
 
 // Begin notes when a lease was asked for that etcd has granted.
-func (t *Tenure) Begin(asked, lease int64) { t.ends = asked + lasting(lease) }
+func (t *Tenure) Begin(asked, lease int64) { t.ends = asked + Lasting(lease) }
 
 // Extend notes when an extension was asked for after which the history was the same, by what was seen.
 func (t *Tenure) Extend(now, asked, lease int64, seen *Seen) {
 	if !t.Over(now) {
-		t.ends = max(t.ends, asked+lasting(lease))
+		t.ends = max(t.ends, asked+Lasting(lease))
 		if t.chain = t.chain || seen.Chain.Status != Away; t.chain {
 			t.until = t.ends
 		}
@@ -99,5 +104,5 @@ func (t *Tenure) Over(now int64) bool { return t.ends != 0 && now >= t.ends && t
 // Lasts reports whether messages may be shown after a push.
 func (t *Tenure) Lasts(now int64) bool { return now < t.until }
 
-// lasting is the part of a lease that counts, since clocks may run apart.
-func lasting(lease int64) int64 { return lease / 10 * 9 }
+// Lasting is the part of a lease that counts, since clocks may run apart.
+func Lasting(lease int64) int64 { return lease / 10 * 9 }

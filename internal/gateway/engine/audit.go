@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // audited is a key that this gateway answers for and watches.
@@ -60,7 +61,7 @@ func (e *Engine) auditKey(w *audited) {
 	for w.ctx.Err() == nil {
 		answer, err := pb.NewKVClient(e.o.Etcd).Range(w.ctx, &pb.RangeRequest{Key: []byte(w.key)})
 		if err != nil {
-			pause(w.ctx, again)
+			retry.Sleep(w.ctx, again)
 			continue
 		}
 		for _, kv := range answer.Kvs {
@@ -157,6 +158,6 @@ func (e *Engine) exclude(key string) {
 		if err == nil {
 			return
 		}
-		pause(e.ctx, againAfter(err))
+		retry.Sleep(e.ctx, againAfter(err))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // What authentication at etcd means for the cache, [core.Authentication] decides.
@@ -52,7 +53,7 @@ func authentication(ctx context.Context, conn grpc.ClientConnInterface) (*pb.Aut
 // awaitOpen waits, after the end of the cache, until etcd answers everybody again.
 func (e *Engine) awaitOpen() {
 	for {
-		pause(e.ended, askAgain)
+		retry.Sleep(e.ended, askAgain)
 		if e.ended.Err() != nil {
 			return
 		}

@@ -50,11 +50,7 @@ func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	case err != nil:
 		return err
 	}
-	era := ""
-	for _, kv := range answer.Kvs {
-		era = string(kv.Value)
-	}
-	header := answer.Header
+	era, header := valueIn(answer), answer.Header
 	history := core.History{Cluster: e.cluster, Era: e.era}
 	seen := core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Era: era, Rev: header.Revision}
 	switch history.Compare(&seen) {
@@ -76,6 +72,14 @@ func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 
 // eraKey has the name of etcd's history since a restored backup.
 const eraKey = OwnPrefix + core.EraName
+
+// valueIn returns the value in the answer to a read of one key; empty: it is absent.
+func valueIn(answer *pb.RangeResponse) (value string) {
+	for _, kv := range answer.GetKvs() {
+		value = string(kv.Value)
+	}
+	return value
+}
 
 // keepEra writes the name of the era again, which somebody has deleted.
 func (e *Engine) keepEra(ctx context.Context) error {
@@ -103,11 +107,8 @@ func (e *Engine) newEra(ctx context.Context) error {
 	}
 	var name [8]byte
 	rand.Read(name[:]) // never fails
-	is := &pb.Compare{Key: []byte(eraKey), Target: pb.Compare_VALUE, TargetUnion: &pb.Compare_Value{Value: []byte(e.era)}}
-	if e.era == "" {
-		is = compare(&core.Cond{Key: eraKey, Kind: core.CreateIs})
-	}
-	t := &pb.TxnRequest{Compare: []*pb.Compare{is}, Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
+	is := core.EraIs(eraKey, e.era)
+	t := &pb.TxnRequest{Compare: []*pb.Compare{compare(&is)}, Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
 		RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(hex.EncodeToString(name[:]))},
 	}}}}
 	for _, prefix := range core.Prefixes() {

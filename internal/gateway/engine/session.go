@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 var errNoLease = errors.New("the session has no lease yet")
@@ -92,7 +93,7 @@ func (e *Engine) keep(l *lease) {
 		case err != nil:
 			e.o.Log.Warn("etcd grants no lease for the gateway's session; it is asked again", "error", err)
 			e.check(l, nil)
-			pause(l.ctx, time.Second)
+			retry.Sleep(l.ctx, time.Second)
 			continue
 		}
 		l.id.Store(answer.ID)
@@ -118,7 +119,7 @@ func (e *Engine) keep(l *lease) {
 		case err != nil:
 			e.o.Log.Debug("the session's lease is not extended", "error", err)
 			e.check(l, nil)
-			pause(l.ctx, 100*time.Millisecond)
+			retry.Sleep(l.ctx, 100*time.Millisecond)
 			continue
 		case ttl <= 0:
 			e.o.Log.Warn("the gateway's session has ended; it begins another")
@@ -126,7 +127,7 @@ func (e *Engine) keep(l *lease) {
 			return
 		}
 		e.proven(l, sent, ttl)
-		pause(l.ctx, e.o.Lease/4)
+		retry.Sleep(l.ctx, e.o.Lease/4)
 	}
 }
 
@@ -190,12 +191,12 @@ func (e *Engine) lasts(ttl int64) time.Duration {
 	return min(time.Duration(ttl)*time.Second, e.o.Lease)
 }
 
-// extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth.
+// extended notes how long a lease lasts for certain: from when it was asked for.
 func (e *Engine) extended(l *lease, sent, ttl int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.leases[l.name] == l && !l.ending && !e.tenure.Over(bootTime()) {
-		e.until.Store(sent + int64(e.lasts(ttl))*9/10)
+		e.until.Store(sent + core.Lasting(int64(e.lasts(ttl))))
 	}
 }
 
@@ -206,14 +207,5 @@ func (e *Engine) endLease(l *lease) {
 		ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
 		defer cancel()
 		_, _ = pb.NewLeaseClient(e.o.Etcd).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id}) // it is gone, or runs out
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }

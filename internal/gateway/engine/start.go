@@ -186,12 +186,8 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 		return etcd, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
 	}
 	last := len(answer.Responses) - 1
-	for _, kv := range answer.Responses[last-1].GetResponseRange().GetKvs() {
-		etcd.era = string(kv.Value)
-	}
-	for _, kv := range answer.Responses[last].GetResponseRange().GetKvs() {
-		etcd.chain = string(kv.Value)
-	}
+	etcd.era = valueIn(answer.Responses[last-1].GetResponseRange())
+	etcd.chain = valueIn(answer.Responses[last].GetResponseRange())
 	etcd.cluster = answer.Header.ClusterId
 	switch {
 	case chain == "" && etcd.chain == "":

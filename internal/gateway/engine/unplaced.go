@@ -46,11 +46,7 @@ func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	if err != nil {
 		return false
 	}
-	era := ""
-	for _, kv := range answer.Kvs {
-		era = string(kv.Value)
-	}
-	return e.sees(asked, answer.Header.Revision, 1, era == e.era, m, rev)
+	return e.sees(asked, answer.Header.Revision, 1, valueIn(answer) == e.era, m, rev)
 }
 
 // sees takes what a member of etcd had when it was asked, and reports whether a message with a revision may be shown then.

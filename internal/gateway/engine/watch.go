@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 var errCompacted = errors.New("etcd compacted revisions that the watch has not seen")
@@ -25,7 +26,7 @@ func (e *Engine) follow(ctx context.Context, key, end string, from int64, take f
 			return err
 		}
 		from = next
-		pause(ctx, again)
+		retry.Sleep(ctx, again)
 	}
 	return ctx.Err()
 }
@@ -103,6 +104,6 @@ func (e *Engine) renew(ctx context.Context) {
 			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
 			return
 		}
-		pause(ctx, time.Second)
+		retry.Sleep(ctx, time.Second)
 	}
 }

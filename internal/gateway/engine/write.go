@@ -14,6 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/recovery"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 var (
@@ -197,7 +198,7 @@ func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
 		return
 	}
 	if l != nil && e.lapsed(l) {
-		pause(e.ctx, again)
+		retry.Sleep(e.ctx, again)
 		e.do(func(g *core.Gateway) { g.Returned(c.ID, &core.Result{Unknown: true}) })
 		return
 	}
@@ -214,7 +215,7 @@ func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
 		if l != nil && l.gone(r.Err) {
 			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
 		}
-		pause(e.ctx, againAfter(r.Err))
+		retry.Sleep(e.ctx, againAfter(r.Err))
 		r = &core.Result{Unknown: true, Err: r.Err}
 	}
 	e.do(func(g *core.Gateway) { g.Returned(c.ID, r) })
