@@ -46,10 +46,4 @@ func (t *Total) add(seed uint64, r *Result) {
 }
 
 // FaultCounts says how often each kind of fault happened.
-func (t *Total) FaultCounts() map[string]int {
-	counts := make(map[string]int)
-	for f, n := range t.Faults {
-		counts[Fault(f).String()] = n
-	}
-	return counts
-}
+func (t *Total) FaultCounts() map[string]int { return seeded.FaultCounts[Fault](t.Faults[:]) }

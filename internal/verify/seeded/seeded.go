@@ -99,6 +99,18 @@ func (t *Tally) Count(seed uint64, broken string) {
 	}
 }
 
+// FaultCounts names the counts of faults of the kinds F.
+func FaultCounts[F interface {
+	~int | ~uint8
+	String() string
+}](counts []int) map[string]int {
+	named := make(map[string]int)
+	for f, n := range counts {
+		named[F(f).String()] = n
+	}
+	return named
+}
+
 const reportEvery = 2 * time.Second
 
 // Many runs seeds that follow each other, some at a time, until all are done or ctx ends. add takes the results one

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/verify/history"
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 // Options say which runs are made.
@@ -125,10 +126,4 @@ func (t *Total) add(seed uint64, r *Result, v *Violation) {
 }
 
 // FaultCounts says how often each kind of fault happened.
-func (t *Total) FaultCounts() map[string]int {
-	counts := make(map[string]int)
-	for f, n := range t.Faults {
-		counts[Fault(f).String()] = n
-	}
-	return counts
-}
+func (t *Total) FaultCounts() map[string]int { return seeded.FaultCounts[Fault](t.Faults[:]) }
