@@ -154,15 +154,21 @@ func (p *tested) compile(t *testing.T, dir string, tests *regexp.Regexp) (progra
 	})
 }
 
+// command is the command of one test.
+func (p *tested) command(program, dir, name string, environment []string) *exec.Cmd {
+	c := exec.Command(program, "-test.timeout=9m", "-test.run", "^"+name+"$")
+	if p.programs {
+		c.Args = append(c.Args, "-bin-dir", filepath.Join(dir, "bin"))
+	}
+	c.Dir = filepath.Join(dir, "tests", p.dir)
+	c.Env = append(os.Environ(), environment...)
+	return c
+}
+
 // run runs one test. Each has its own chain: clusters of different tests have the same identity.
 func (p *tested) run(t *testing.T, gateway, program, dir, name string, environment []string) (r suite.Results) {
 	t.Run(name, func(t *testing.T) {
-		c := exec.Command(program, "-test.timeout=9m", "-test.run", "^"+name+"$")
-		if p.programs {
-			c.Args = append(c.Args, "-bin-dir", filepath.Join(dir, "bin"))
-		}
-		c.Dir = filepath.Join(dir, "tests", p.dir)
-		c.Env = append(os.Environ(), environment...)
+		c := p.command(program, dir, name, environment)
 		if slices.Contains(environment, variable+gateway) {
 			c.Env = append(c.Env, "EXPECT_CHAIN="+suite.StartChain(t, gateway))
 		}

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,13 +67,11 @@ func (p *tested) tryMembers(t *testing.T, netcraq, dir string, tests *regexp.Reg
 	run := func(names []string, environment ...string) (r suite.Results) {
 		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
-				c := exec.Command(program, "-test.timeout=9m", "-test.run", "^"+name+"$", "-bin-dir", filepath.Join(dir, "bin"))
-				c.Dir = filepath.Join(dir, "tests", p.dir)
-				c.Env = append(os.Environ(), "EXPECT_DEBUG=1") // it prints what members log, with the number of reads
+				c := p.command(program, dir, name, environment)
+				c.Env = append(c.Env, "EXPECT_DEBUG=1") // it prints what members log, with the number of reads
 				if os.Getenv("QUICK") != "" {
 					c.Env = append(c.Env, "E2E_TEST_MINIMAL=true")
 				}
-				c.Env = append(c.Env, environment...)
 				r.Add(suite.Run(t, c))
 			})
 		}
