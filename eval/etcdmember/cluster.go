@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -106,8 +103,15 @@ const (
 	stateOn     = "on"
 )
 
-// awaitOn waits until all members read through the chain.
-func (c *cluster) awaitOn(ctx context.Context) error {
+// Members are the options of a cluster of members that read through a chain.
+func Members(netcraq, chainFile, pins string, members int) etcd.Options {
+	return etcd.Options{
+		Binary: netcraq, Command: []string{"etcd", "--chain-cluster=" + chainFile, "--chain-pins=" + pins}, Members: members,
+	}
+}
+
+// AwaitOn waits until all members of a cluster read through the chain.
+func AwaitOn(ctx context.Context, c *etcd.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, onWithin)
 	defer cancel()
 	isOn := func(m *dto.Metric) float64 {
@@ -117,7 +121,7 @@ func (c *cluster) awaitOn(ctx context.Context) error {
 		return 0
 	}
 	for {
-		on, err := c.metric(ctx, stateMetric, isOn)
+		on, err := sum(ctx, c, stateMetric, isOn)
 		if err == nil && int(on) == len(c.Endpoints()) {
 			return nil
 		}
@@ -131,15 +135,15 @@ func (c *cluster) awaitOn(ctx context.Context) error {
 
 // fastReads counts the reads that members answered through the chain.
 func (c *cluster) fastReads(ctx context.Context) (float64, error) {
-	return c.metric(ctx, fastMetric, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() })
+	return sum(ctx, c.Cluster, fastMetric, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() })
 }
 
-// metric adds up a metric of all members.
-func (c *cluster) metric(ctx context.Context, name string, value func(*dto.Metric) float64) (sum float64, err error) {
+// sum adds up a metric of all members.
+func sum(ctx context.Context, c *etcd.Cluster, name string, value func(*dto.Metric) float64) (sum float64, err error) {
 	for _, endpoint := range c.Endpoints() {
-		families, err := scrape(ctx, endpoint+"/metrics")
+		families, err := etcd.Metrics(ctx, endpoint)
 		if err != nil {
-			return 0, fmt.Errorf("metrics of an etcd member: %w", err)
+			return 0, err
 		}
 		if families[name] == nil {
 			return 0, fmt.Errorf("a member's metrics do not contain %s", name)
@@ -149,18 +153,4 @@ func (c *cluster) metric(ctx context.Context, name string, value func(*dto.Metri
 		}
 	}
 	return sum, nil
-}
-
-func scrape(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	return parser.TextToMetricFamilies(answer.Body)
 }

@@ -28,14 +28,12 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.etcd.stop()) }()
-	if b.member, err = start(ctx, &o, etcd.Options{
-		Binary: o.Netcraq, Command: []string{"etcd", "--chain-cluster=" + o.ChainFile, "--chain-pins=" + o.Pins}, Members: o.Members,
-	}); err != nil {
+	if b.member, err = start(ctx, &o, Members(o.Netcraq, o.ChainFile, o.Pins, o.Members)); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.member.stop()) }()
 	o.say("waiting until all members read through the chain")
-	if err := b.member.awaitOn(ctx); err != nil {
+	if err := AwaitOn(ctx, b.member.Cluster); err != nil {
 		return nil, err
 	}
 	result := newResult(&o, b.etcd.Settings())

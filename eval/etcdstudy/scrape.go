@@ -5,32 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/google/pprof/profile"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
-)
 
-// fetch reads a page of a member.
-func fetch(ctx context.Context, url string, read func(io.Reader) error) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return read(response.Body)
-}
+	"github.com/netcraq/netcraq/eval/peer/etcd"
+)
 
 // cpuProfiles profiles all members at once for a time, in whole seconds, and adds up CPU time by stage.
 func cpuProfiles(ctx context.Context, endpoints []string, d time.Duration) (map[Stage]time.Duration, error) {
@@ -39,7 +21,7 @@ func cpuProfiles(ctx context.Context, endpoints []string, d time.Duration) (map[
 	for i, endpoint := range endpoints {
 		group.Go(func() error {
 			url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", endpoint, profileSeconds(d))
-			return fetch(ctx, url, func(r io.Reader) (err error) { profiles[i], err = profile.Parse(r); return err })
+			return etcd.Page(ctx, url, func(r io.Reader) (err error) { profiles[i], err = profile.Parse(r); return err })
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -86,16 +68,12 @@ type metric struct {
 func scrape(ctx context.Context, endpoints []string) (metrics, error) {
 	all := make(metrics)
 	for _, endpoint := range endpoints {
-		parser := expfmt.NewTextParser(model.LegacyValidation)
-		err := fetch(ctx, endpoint+"/metrics", func(r io.Reader) error {
-			families, err := parser.TextToMetricFamilies(r)
-			for name, family := range families {
-				all.add(name, family)
-			}
-			return err
-		})
+		families, err := etcd.Metrics(ctx, endpoint)
 		if err != nil {
-			return nil, fmt.Errorf("metrics of an etcd member: %w", err)
+			return nil, err
+		}
+		for name, family := range families {
+			all.add(name, family)
 		}
 	}
 	return all, nil

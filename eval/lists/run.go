@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,18 +14,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/netcraq/netcraq/eval/etcdgateway"
+	"github.com/netcraq/netcraq/eval/etcdmember"
 	"github.com/netcraq/netcraq/eval/peer/etcd"
 	"github.com/netcraq/netcraq/eval/statistics"
 )
 
-const (
-	// callWithin bounds a call of a client.
-	callWithin = 10 * time.Second
-	// onWithin bounds how long the members take until they read through the chain.
-	onWithin = 30 * time.Second
-	onLook   = 50 * time.Millisecond
-	onLine   = `netcraq_member_state{state="on"} 1`
-)
+// callWithin bounds a call of a client.
+const callWithin = 10 * time.Second
 
 // system is a store, with the two clients of an API server: each kind of objects has its own.
 type system struct {
@@ -83,9 +76,7 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	b.result.Settings = append(b.result.Settings, "both clusters: "+strings.Join(plain.Settings(), ", "))
-	members, err := b.cluster(ctx, etcd.Options{
-		Binary: b.Netcraq, Command: []string{"etcd", "--chain-cluster=" + b.ChainFile, "--chain-pins=" + b.Pins}, Members: b.Members,
-	})
+	members, err := b.cluster(ctx, etcdmember.Members(b.Netcraq, b.ChainFile, b.Pins, b.Members))
 	if err != nil {
 		return err
 	}
@@ -100,7 +91,7 @@ func (b *bench) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitOn(ctx, members.Endpoints()); err != nil {
+	if err := etcdmember.AwaitOn(ctx, members); err != nil {
 		return err
 	}
 	for _, s := range []struct{ name, endpoint string }{
@@ -221,38 +212,4 @@ func (b *bench) arrivals(
 			call(ctx, i)
 		})
 	}
-}
-
-// awaitOn waits until all members read through the chain.
-func awaitOn(ctx context.Context, endpoints []string) error {
-	ctx, cancel := context.WithTimeout(ctx, onWithin)
-	defer cancel()
-	for _, endpoint := range endpoints {
-		for {
-			page, err := get(ctx, endpoint+"/metrics")
-			if err == nil && strings.Contains(page, onLine) {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return errors.Join(fmt.Errorf("%s does not read through the chain %v after its start", endpoint, onWithin), err)
-			case <-time.After(onLook):
-			}
-		}
-	}
-	return nil
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	page, err := io.ReadAll(answer.Body)
-	return string(page), err
 }

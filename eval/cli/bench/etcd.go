@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdstudy"
@@ -25,8 +26,7 @@ type etcdFlags struct {
 // add adds the flags; unlimited is the default of --unlimited.
 func (e *etcdFlags) add(c *cobra.Command, unlimited bool) {
 	f := c.Flags()
-	f.StringVar(&e.harness.Binary, "etcd", "",
-		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
+	addEtcdFlag(f, &e.harness.Binary)
 	f.IntVar(&e.harness.Conns, "conns", 0, "connections, each to one member in turn; 0: as in the study")
 	f.IntVar(&e.load.Clients, "clients", 0, "clients with one outstanding request each; 0: as in the study, 1000")
 	f.IntVar(&e.load.KeyBytes, "key-bytes", 0, "length of keys; 0: as in the study, 256")
@@ -36,6 +36,22 @@ func (e *etcdFlags) add(c *cobra.Command, unlimited bool) {
 	f.Float64Var(&e.harness.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit",
 		etcdstudy.Share(), etcdstudy.LargestCluster))
 	f.BoolVar(&e.harness.Unlimited, "unlimited", unlimited, "do not limit the members' CPU time")
+}
+
+// addEtcdFlag adds the flag of the etcd server.
+func addEtcdFlag(f *pflag.FlagSet, path *string) {
+	f.StringVar(path, "etcd", "",
+		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
+}
+
+// findPrograms finds the etcd server, unless the flag names one, and the product's program.
+func findPrograms(server *string) (product string, err error) {
+	if *server == "" {
+		if *server, err = etcd.Find(); err != nil {
+			return "", err
+		}
+	}
+	return cli.ProductPath()
 }
 
 // complete sets the fields that flags cannot set directly. --share overrides the default of

@@ -10,7 +10,6 @@ import (
 
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdgateway"
-	"github.com/netcraq/netcraq/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
 )
@@ -54,8 +53,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Etcd, "etcd", "",
-		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
+	addEtcdFlag(f, &o.Etcd)
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
 	f.IntVar(&cacheBytes, "cache-bytes", cacheBytes, "bytes of the chain that the gateway may use")
@@ -80,12 +78,7 @@ func runBenchGateway(
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Etcd == "" {
-		if o.Etcd, err = etcd.Find(); err != nil {
-			return nil, err
-		}
-	}
-	self, err := cli.ProductPath()
+	self, err := findPrograms(&o.Etcd)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdgateway"
 	"github.com/netcraq/netcraq/eval/leases"
-	"github.com/netcraq/netcraq/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
 )
@@ -52,8 +51,7 @@ of XDP nodes in a lab for root, else of nodes on sockets.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Etcd, "etcd", "",
-		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
+	addEtcdFlag(f, &o.Etcd)
 	f.StringVar(&chain.Plane, "plane", chain.Plane, "the chain's data plane: auto, xdp or soft")
 	f.IntVar(&chain.Nodes, "chain-nodes", chain.Nodes, "length of the chain")
 	f.IntVar(&o.Nodes, "nodes", o.Nodes, "number of Kubernetes nodes, with a lease each")
@@ -70,12 +68,7 @@ func runBenchLeases(ctx context.Context, o leases.Options, nodes clilab.ChainOpt
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Etcd == "" {
-		if o.Etcd, err = etcd.Find(); err != nil {
-			return nil, err
-		}
-	}
-	self, err := cli.ProductPath()
+	self, err := findPrograms(&o.Etcd)
 	if err != nil {
 		return nil, err
 	}

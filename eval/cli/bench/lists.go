@@ -10,7 +10,6 @@ import (
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdgateway"
 	"github.com/netcraq/netcraq/eval/lists"
-	"github.com/netcraq/netcraq/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
 )
@@ -52,8 +51,7 @@ root, else of nodes on sockets.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Etcd, "etcd", "",
-		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
+	addEtcdFlag(f, &o.Etcd)
 	f.StringVar(&chain.Plane, "plane", chain.Plane, "the chain's data plane: auto, xdp or soft")
 	f.IntVar(&chain.Nodes, "chain-nodes", chain.Nodes, "length of the chain")
 	f.IntVar(&o.Members, "members", o.Members, "number of members of each cluster")
@@ -69,12 +67,7 @@ func runBenchLists(ctx context.Context, o lists.Options, nodes clilab.ChainOptio
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Etcd == "" {
-		if o.Etcd, err = etcd.Find(); err != nil {
-			return nil, err
-		}
-	}
-	if o.Netcraq, err = cli.ProductPath(); err != nil {
+	if o.Netcraq, err = findPrograms(&o.Etcd); err != nil {
 		return nil, err
 	}
 	chain, err := clilab.OpenChain(ctx, nodes)

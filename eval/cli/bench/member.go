@@ -9,7 +9,6 @@ import (
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdgateway"
 	"github.com/netcraq/netcraq/eval/etcdmember"
-	"github.com/netcraq/netcraq/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
 )
@@ -52,8 +51,7 @@ nodes in a lab for root, else of nodes on sockets.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Etcd, "etcd", "",
-		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
+	addEtcdFlag(f, &o.Etcd)
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
 	f.BoolVar(&nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
@@ -74,12 +72,7 @@ func runBenchMember(
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Etcd == "" {
-		if o.Etcd, err = etcd.Find(); err != nil {
-			return nil, err
-		}
-	}
-	if o.Netcraq, err = cli.ProductPath(); err != nil {
+	if o.Netcraq, err = findPrograms(&o.Etcd); err != nil {
 		return nil, err
 	}
 	chain, err := clilab.OpenChain(ctx, clilab.ChainOptions{
