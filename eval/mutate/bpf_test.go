@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
-// decide is a program that returns 7 for a packet of more than 20 bytes and 9 for others. A function that only one branch
-// calls, and constants of two places, stand between its jumps and their targets.
+// decide is a program that returns 7 for a packet of more than 20 bytes and 9 for others. A function that only one
+// branch calls, and constants of two places, stand between its jumps and their targets.
 func decide() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, 0, asm.Word).WithSymbol("decide"), // the length

@@ -22,8 +22,8 @@ type goTest struct {
 	args []string
 }
 
-// machine is a package that decides without I/O, and the tests that ought to notice its mutants: its own, those of a plane
-// that runs it, and a bounded simulation.
+// machine is a package that decides without I/O, and the tests that ought to notice its mutants: its own, those of a
+// plane that runs it, and a bounded simulation.
 type machine struct {
 	dir   string
 	tests []goTest

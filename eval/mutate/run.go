@@ -68,8 +68,8 @@ type Result struct {
 	Survivors []Mutant       `json:"survivors"`
 }
 
-// Run tries a sample of mutants: as many that the verifier takes, or all that there are. It reports each verdict. First it
-// runs the tests on the unchanged code, which has to pass.
+// Run tries a sample of mutants: as many that the verifier takes, or all that there are. It reports each verdict. First
+// it runs the tests on the unchanged code, which has to pass.
 func Run(ctx context.Context, s Subject, sample int, seed uint64, report func(m *Mutant, v Verdict)) (*Result, error) {
 	all := s.Mutants()
 	v, err := s.Try(ctx, nil)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// instrumented is a package of Go whose conditions ask nqMutant which of them is changed. So all mutants are one program, and
-// the environment chooses among them.
+// instrumented is a package of Go whose conditions ask nqMutant which of them is changed. So all mutants are one
+// program, and the environment chooses among them.
 type instrumented struct {
 	mutants []Mutant
 	files   map[string]string // by name

@@ -56,8 +56,8 @@ type test struct {
 // plainRounds is the number of streams of random packets without tags. Each has options of its own.
 const plainRounds = 5
 
-// tests returns the tests, the fast ones first. Each change of options loads the programs anew, which takes most of the time:
-// with tags only the vectors with the default options run.
+// tests returns the tests, the fast ones first. Each change of options loads the programs anew, which takes most of the
+// time: with tags only the vectors with the default options run.
 func (s *XDP) tests() (all []test) {
 	phases := []wire.Tags{wire.TagsRequired, wire.TagsSent, wire.TagsAccepted}
 	packets := s.packets / (plainRounds + len(phases))

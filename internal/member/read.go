@@ -50,7 +50,8 @@ func (f *Front) ask(ctx context.Context) (core.Point, Reason) {
 	}
 }
 
-// ahead asks for the read point of a call that has no goroutine. ok is false if the call has to wait for something else.
+// ahead asks for the read point of a call that has no goroutine. ok is false if the call has to wait for something
+// else.
 func (f *Front) ahead(then func(p core.Point, ok bool)) {
 	f.register.ReadPoint(func(p core.Point, why Reason) {
 		then(p, why == None && f.has(p) && !f.server.AuthStore().IsAuthEnabled())

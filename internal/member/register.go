@@ -13,9 +13,9 @@ import (
 
 // Register tells what members have shown.
 type Register interface {
-	// ReadPoint calls then once, with a point such that every revision, and every change without a revision, that a member had
-	// shown when ReadPoint was called is at most this one. If the chain cannot tell, it gives the reason: etcd has to answer.
-	// What then does delays other reads.
+	// ReadPoint calls then once, with a point such that every revision, and every change without a revision, that a member
+	// had shown when ReadPoint was called is at most this one. If the chain cannot tell, it gives the reason: etcd has to
+	// answer. What then does delays other reads.
 	ReadPoint(then func(core.Point, Reason))
 	// Reveal returns nil when a point may be shown. An index of 0 stands for the one that belongs to the revision.
 	Reveal(ctx context.Context, p core.Point) error

@@ -15,8 +15,8 @@ const (
 	guideControllers = "192.0.2.1,192.0.2.2,192.0.2.3"
 )
 
-// TestKubeadmMember follows the guide that puts `netcraq etcd` in the place of kubeadm's etcd, in and out again, on its data
-// directory, while a client counts.
+// TestKubeadmMember follows the guide that puts `netcraq etcd` in the place of kubeadm's etcd, in and out again, on its
+// data directory, while a client counts.
 func TestKubeadmMember(t *testing.T) {
 	needRoot(t)
 	if !inNamespaces(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS|unix.CLONE_NEWPID) {

@@ -153,7 +153,8 @@ func printGatewayChaosTable(out io.Writer, r *chaos.GatewayResult) {
 	printStruck(table, &r.ServedResult)
 }
 
-// printServed prints the rows that trials of gateways and of members have in common, and printStruck those of the faults.
+// printServed prints the rows that trials of gateways and of members have in common, and printStruck those of the
+// faults.
 func printServed(table io.Writer, r *chaos.ServedResult) {
 	fmt.Fprintf(table, "operations\t%s\tviolations\t%d\n", cli.Grouped(uint64(r.Ops)), r.Violations)
 	fmt.Fprintf(table, "of unknown outcome\t%s\ttimes made whole\t%d\n", cli.Grouped(uint64(r.Unknown)), r.Repairs)

@@ -77,8 +77,8 @@ func TestMemoryChaos(t *testing.T) {
 	t.Logf("%+v", r)
 }
 
-// TestMemberChaos is the short form of `netcraq lab chaos --member`: members of etcd that read through the chain fail, and nodes and
-// controllers do.
+// TestMemberChaos is the short form of `netcraq lab chaos --member`: members of etcd that read through the chain fail,
+// and nodes and controllers do.
 func TestMemberChaos(t *testing.T) {
 	r, code, err := memberTrial(t, "--operations", "4000", "--minutes", "10")
 	if code != 0 {

@@ -6,7 +6,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// memberFlags are etcd's own. Members that lag get a snapshot soon. The kill of a process loses nothing that it has written.
+// memberFlags are etcd's own. Members that lag get a snapshot soon. The kill of a process loses nothing that it has
+// written.
 func memberFlags(l *lab.Lab, h lab.Host, joins bool) []string {
 	client, state := "http://"+memberAddress(h), "new"
 	if joins {

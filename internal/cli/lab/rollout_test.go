@@ -8,9 +8,9 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
-// TestRollout is the short form of `netcraq lab rollout`, on the kernel's data plane: agents announce their end, and the
-// leader releases them. Times that depend on the machine are logged; TestAgentsEndBetweenChanges has the reason why no
-// write waits.
+// TestRollout is the short form of `netcraq lab rollout`, on the kernel's data plane: agents announce their end, and
+// the leader releases them. Times that depend on the machine are logged; TestAgentsEndBetweenChanges has the reason why
+// no write waits.
 func TestRollout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 30 s")

@@ -80,8 +80,8 @@ var wishes = map[string]func(w *world, one, spare *testNode) func() bool{
 	},
 }
 
-// besideAbsence tries each wish while the agent of a node of shard 0 is away: begin ends the agent and has the wish. No write
-// waits, and the node is not suspected. The wish comes true when the agent is back.
+// besideAbsence tries each wish while the agent of a node of shard 0 is away: begin ends the agent and has the wish. No
+// write waits, and the node is not suspected. The wish comes true when the agent is back.
 func besideAbsence(t *testing.T, begin func(w *world, away *testNode, wish func() (done func() bool)) (done func() bool)) {
 	for name, wish := range wishes {
 		t.Run(name, func(t *testing.T) {
@@ -120,9 +120,9 @@ func besideAbsence(t *testing.T, begin func(w *world, away *testNode, wish func(
 	}
 }
 
-// TestChangesWaitForAgents: while the agent of a node is away for a moment and its data plane goes on, no change is begun
-// that could be made later: it would stop the writes of shards, and cost the node its chains. It is made when the agent
-// is back.
+// TestChangesWaitForAgents: while the agent of a node is away for a moment and its data plane goes on, no change is
+// begun that could be made later: it would stop the writes of shards, and cost the node its chains. It is made when the
+// agent is back.
 func TestChangesWaitForAgents(t *testing.T) {
 	besideAbsence(t, func(w *world, away *testNode, wish func() func() bool) func() bool {
 		w.depart(away)
@@ -131,8 +131,8 @@ func TestChangesWaitForAgents(t *testing.T) {
 	})
 }
 
-// TestAgentsEndBetweenChanges: an agent announces its end at any time while chains change, and ends when the leader says
-// so. No write waits for it, and its node is not suspected.
+// TestAgentsEndBetweenChanges: an agent announces its end at any time while chains change, and ends when the leader
+// says so. No write waits for it, and its node is not suspected.
 func TestAgentsEndBetweenChanges(t *testing.T) {
 	besideAbsence(t, func(w *world, away *testNode, wish func() func() bool) func() bool {
 		done := wish()
@@ -145,8 +145,8 @@ func TestAgentsEndBetweenChanges(t *testing.T) {
 	})
 }
 
-// TestCopiesWaitForAgents: a node whose agent is replaced while it copies a shard keeps its place in the chain, also if that
-// takes longer than a copy may stand still: to give the copy up would stop writes, and need the agent.
+// TestCopiesWaitForAgents: a node whose agent is replaced while it copies a shard keeps its place in the chain, also if
+// that takes longer than a copy may stand still: to give the copy up would stop writes, and need the agent.
 func TestCopiesWaitForAgents(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 4, 1, 3)
@@ -229,7 +229,8 @@ func TestAbsentAgentHoldsUpNoChange(t *testing.T) {
 	}
 }
 
-// TestShortChainsWaitLess: a chain that lacks a member waits for an agent that announced its end no longer than for another.
+// TestShortChainsWaitLess: a chain that lacks a member waits for an agent that announced its end no longer than for
+// another.
 func TestShortChainsWaitLess(t *testing.T) {
 	w := formed(t, 1, 3, 1, 3)
 	within := agentSure * testSettings(1, 3).Sure

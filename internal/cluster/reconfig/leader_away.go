@@ -9,8 +9,8 @@ import (
 
 // An agent may be away while the data plane of its node goes on: it is replaced by another version, or was killed. Reads
 // and writes need no agent, but a change of a chain stops the writes of that shard until all its agents have applied it.
-// An agent that is to be replaced announces that, and ends when no change needs it. No rule depends on this: an agent that
-// ends unannounced costs time only.
+// An agent that is to be replaced announces that, and ends when no change needs it. No rule depends on this: an agent
+// that ends unannounced costs time only.
 
 // agentSure is how many times Settings.Sure an agent may be silent while orders wait for it and its data plane answers:
 // an agent that was killed comes back within seconds, and its node has lost nothing.
@@ -38,8 +38,8 @@ const announcedLonger = 3
 
 // agentsReady reports whether a change of a shard's chain that can be made later as well may be made now: no agent of a
 // member, or of the other nodes that it concerns, is away or about to be, and expected back. An agent that stays away
-// holds up no change for ever, and neither does one that announces its end and goes on. A chain that lacks members waits
-// no longer for an announced one than for another: the next failure may cost it more than a pause.
+// holds up no change for ever, and neither does one that announces its end and goes on. A chain that lacks members
+// waits no longer for an announced one than for another: the next failure may cost it more than a pause.
 func (l *Leader) agentsReady(number uint16, others ...NodeID) bool {
 	s := &l.state.Shards[number]
 	short := fullMembers(s) < l.members(s)
@@ -75,8 +75,8 @@ func (l *Leader) release(n *node) {
 	}
 }
 
-// needsAgent reports whether the writes of a shard may soon wait for orders to a node: it has not confirmed those that it
-// has, a chain that it is in is not active yet, or a change of one is being stored or waits for that.
+// needsAgent reports whether the writes of a shard may soon wait for orders to a node: it has not confirmed those that
+// it has, a chain that it is in is not active yet, or a change of one is being stored or waits for that.
 func (l *Leader) needsAgent(n *node) bool {
 	if !n.known || len(n.orders) > 0 || len(l.suspects) > 0 {
 		return true

@@ -8,8 +8,9 @@ const EraName = "era"
 // another one. A gateway compares it each time before its session counts as extended, and its sessions begin in its era only:
 // [Gateway.Within]. The gateway that notices the restore first begins another era, without any session. Then all begin anew.
 //
-// A restore can go unnoticed: the revision may have passed the chain's. That is harmless, since etcd was away for longer than a
-// session lasts. Each gateway has begun another session ([Tenure]), under which it reads no object of before.
+// A restore can go unnoticed: the revision may have passed the chain's. That is harmless, since etcd was away for
+// longer than a session lasts. Each gateway has begun another session ([Tenure]), under which it reads no object of
+// before.
 type History struct {
 	Cluster uint64
 	Era     string
@@ -70,10 +71,10 @@ func EraIs(key, era string) Cond {
 	return Cond{Key: key, Kind: ValueIs, Value: era}
 }
 
-// Tenure is how long a gateway relies on a session: until nine tenths of the lease have passed since it asked for the last extension
-// after which it found etcd's history the same. A session that was not extended in time is given up, even if etcd has its lease
-// still: etcd may have been restored meanwhile from a backup that has the session. Times are in nanoseconds, on a clock that also
-// runs while the machine sleeps.
+// Tenure is how long a gateway relies on a session: until nine tenths of the lease have passed since it asked for the
+// last extension after which it found etcd's history the same. A session that was not extended in time is given up,
+// even if etcd has its lease still: etcd may have been restored meanwhile from a backup that has the session. Times are
+// in nanoseconds, on a clock that also runs while the machine sleeps.
 type Tenure struct {
 	Without Rule
 	ends    int64 // 0: it has not begun
@@ -97,8 +98,9 @@ func (t *Tenure) Extend(now, asked, lease int64, seen *Seen) {
 // Reads reports whether reads may be answered from the chain: its revision is not above etcd's.
 func (t *Tenure) Reads() bool { return t.chain }
 
-// Over reports whether the session is to be given up. None of its own requests is sent any more: etcd might execute it in another
-// history, where its conditions hold by chance. Clients' writes go on until the session's key is gone: others wait for it.
+// Over reports whether the session is to be given up. None of its own requests is sent any more: etcd might execute it
+// in another history, where its conditions hold by chance. Clients' writes go on until the session's key is gone:
+// others wait for it.
 func (t *Tenure) Over(now int64) bool { return t.ends != 0 && now >= t.ends && t.Without&Lapse == 0 }
 
 // Lasts reports whether messages may be shown after a push.

@@ -56,8 +56,8 @@ func TestSessionsBeginInTheirEra(t *testing.T) {
 	}
 }
 
-// TestTenure: a session that was not extended in time is over for good, and messages are shown only after the chain's revision was
-// compared.
+// TestTenure: a session that was not extended in time is over for good, and messages are shown only after the chain's
+// revision was compared.
 func TestTenure(t *testing.T) {
 	const lease = 100
 	compared, away := &Seen{Chain: Answer{Status: Miss}}, &Seen{Chain: Answer{Status: Away}}
@@ -84,8 +84,9 @@ func TestTenure(t *testing.T) {
 	}
 }
 
-// TestPushInTime: a revision is neither pushed nor shown when the session has not lasted, even if the push is under way. What waited
-// before another session goes on when that began at its revision or later, or when a member of etcd has the era still.
+// TestPushInTime: a revision is neither pushed nor shown when the session has not lasted, even if the push is under
+// way. What waited before another session goes on when that began at its revision or later, or when a member of etcd
+// has the era still.
 func TestPushInTime(t *testing.T) {
 	lasts, recent := true, false
 	g := served("k", generation(10, 0))
@@ -124,8 +125,8 @@ func TestPushInTime(t *testing.T) {
 	}
 }
 
-// TestPlacesAreOfOneEra: a gateway that has not noticed that etcd was restored does not change the directory, which names the objects
-// of another history.
+// TestPlacesAreOfOneEra: a gateway that has not noticed that etcd was restored does not change the directory, which
+// names the objects of another history.
 func TestPlacesAreOfOneEra(t *testing.T) {
 	for _, era := range []string{"", "a"} {
 		gen := generation(10, 0)

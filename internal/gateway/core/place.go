@@ -146,7 +146,8 @@ func (g *Gateway) create(r *round) {
 }
 
 // enter changes the directory if no entry has changed since it was read. If one has, every key is tried by itself. The
-// directory is that of one history of etcd: a gateway that has not noticed a restore has made objects of an earlier one.
+// directory is that of one history of etcd: a gateway that has not noticed a restore has made objects of an earlier
+// one.
 func (g *Gateway) enter(r *round) {
 	request := Request{If: append(g.inEra(), Cond{Key: g.names.detached, Kind: ModIs, Rev: r.detached}), Get: r.entries()}
 	value := entryOf(r.gen, r.life.lease)
@@ -240,8 +241,8 @@ func (g *Gateway) Unplace(keys ...string) {
 	})
 }
 
-// leave takes entries out of the directory, if none has changed since it was read. If one has, every key is tried by itself. A
-// gateway that has not noticed a restore of etcd has removed objects of an earlier history: the entries stay.
+// leave takes entries out of the directory, if none has changed since it was read. If one has, every key is tried by
+// itself. A gateway that has not noticed a restore of etcd has removed objects of an earlier history: the entries stay.
 func (g *Gateway) leave(r *round) {
 	request := Request{If: g.inEra(), Delete: r.entries(), Get: r.entries()}
 	for _, p := range r.keys {

@@ -34,10 +34,10 @@ func (g *Gateway) pushed(rev int64, then func()) {
 	g.pushNewest()
 }
 
-// timely reports whether a revision may be pushed, and be shown when the chain has it. The revision object must be that of etcd's
-// history, and must not get a revision of another: otherwise a gateway of the new era shows a lower one, or one of this era a higher
-// one than etcd has. So the session lasts, and has begun before the message arrived or at its revision or later. Without such a
-// session, a member of etcd must have had the era at that revision or later.
+// timely reports whether a revision may be pushed, and be shown when the chain has it. The revision object must be that
+// of etcd's history, and must not get a revision of another: otherwise a gateway of the new era shows a lower one, or
+// one of this era a higher one than etcd has. So the session lasts, and has begun before the message arrived or at its
+// revision or later. Without such a session, a member of etcd must have had the era at that revision or later.
 func (g *Gateway) timely(w waiter) bool {
 	l := g.life
 	switch {
@@ -94,7 +94,8 @@ func (g *Gateway) pushNewest() {
 	}
 }
 
-// Newest is the newest revision that waits for a push and may be pushed; 0: none is. A push that has not left yet may carry it too.
+// Newest is the newest revision that waits for a push and may be pushed; 0: none is. A push that has not left yet may
+// carry it too.
 func (g *Gateway) Newest() (rev int64) {
 	for _, w := range g.push.waiting {
 		if w.rev > rev && g.timely(w) {

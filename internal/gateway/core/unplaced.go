@@ -22,8 +22,9 @@ type looks struct {
 	same    int64 // the newest one at which the era was the gateway's
 }
 
-// Looked takes what a member of etcd had at a revision: how many entries the directory, and whether the gateway's era. After the
-// call [Options.Recent] holds for a while. What was seen before is forgotten if it did not: etcd may have been restored since.
+// Looked takes what a member of etcd had at a revision: how many entries the directory, and whether the gateway's era.
+// After the call [Options.Recent] holds for a while. What was seen before is forgotten if it did not: etcd may have
+// been restored since.
 func (g *Gateway) Looked(rev int64, entries int, same bool) {
 	if !g.recent() {
 		g.looks = looks{}

@@ -36,8 +36,8 @@ func unauthorized(err error) bool {
 }
 
 // prove checks, each time before the session counts as extended, that etcd still answers everybody, and that its history is the one
-// that the chain's objects come from: etcd's revision is read after the chain's, which is not above it then. It calls same, unless
-// that is nil, if the history is the same.
+// that the chain's objects come from: etcd's revision is read after the chain's, which is not above it then. It calls
+// same, unless that is nil, if the history is the same.
 func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	ctx, cancel := context.WithTimeout(ctx, ownWithin)
 	defer cancel()

@@ -49,7 +49,8 @@ func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	return e.sees(asked, answer.Header.Revision, 1, valueIn(answer) == e.era, m, rev)
 }
 
-// sees takes what a member of etcd had when it was asked, and reports whether a message with a revision may be shown then.
+// sees takes what a member of etcd had when it was asked, and reports whether a message with a revision may be shown
+// then.
 func (e *Engine) sees(asked, at int64, entries int, same bool, m core.Message, rev int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,8 +59,8 @@ func (e *Engine) sees(asked, at int64, entries int, same bool, m core.Message, r
 	return e.core.Shows(m, rev)
 }
 
-// recent reports whether the last look at the directory counts, and inTime whether messages may be shown after a push. The core calls
-// them, under mu.
+// recent reports whether the last look at the directory counts, and inTime whether messages may be shown after a push.
+// The core calls them, under mu.
 func (e *Engine) recent() bool { return bootTime() < e.looked }
 func (e *Engine) inTime() bool { return e.tenured == e.core.Lease() && e.tenure.Lasts(bootTime()) }
 

@@ -1,7 +1,7 @@
 package grpcserver
 
-// A handler needs more stack than a new goroutine has, and to grow it takes longer than many a call. So the goroutine of a
-// call that has ended takes the next one.
+// A handler needs more stack than a new goroutine has, and to grow it takes longer than many a call. So the goroutine
+// of a call that has ended takes the next one.
 
 // run runs the handler of a call.
 func (s *Server) run(call *Call) {

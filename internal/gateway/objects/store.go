@@ -203,8 +203,8 @@ func (k *known) decode(op *core.Op, value []byte) (err error) {
 	return nil
 }
 
-// Do executes an operation, as often as it takes, and calls then on another goroutine. It gives up with ctx, without an answer. It
-// answers Away when while returns false before a try; nil: never.
+// Do executes an operation, as often as it takes, and calls then on another goroutine. It gives up with ctx, without an
+// answer. It answers Away when while returns false before a try; nil: never.
 func (s *Store) Do(ctx context.Context, op *core.Op, while func() bool, then func(core.Answer)) {
 	if op.Kind == core.ReadObject || op.Kind == core.ReadRevision {
 		go func() { then(s.read(ctx, op)) }()

@@ -63,9 +63,9 @@ func TestRestoredEtcd(t *testing.T) {
 	}
 }
 
-// TestBackupWithARaisedRevision: etcd goes on from a backup that has the gateway's session, and its revision was raised above all that
-// were seen, as by etcdutl's --bump-revision. The gateway does not notice that, but its session was not extended for too long: so it
-// reads no object of before.
+// TestBackupWithARaisedRevision: etcd goes on from a backup that has the gateway's session, and its revision was raised
+// above all that were seen, as by etcdutl's --bump-revision. The gateway does not notice that, but its session was not
+// extended for too long: so it reads no object of before.
 func TestBackupWithARaisedRevision(t *testing.T) {
 	const etcd, elsewhere, peer = "127.66.19.1:2379", "127.66.19.2:2379", "127.66.19.1:2380"
 	dir, backup := t.TempDir(), t.TempDir()

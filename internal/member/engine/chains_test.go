@@ -119,8 +119,8 @@ func (s shared) Do(ctx context.Context, ops []client.Op) []client.Outcome {
 	return s.Chain.Do(ctx, ops)
 }
 
-// TestTwoClusters: two clusters whose members have the same numbers use one chain. Both answer correctly, and say what is
-// wrong.
+// TestTwoClusters: two clusters whose members have the same numbers use one chain. Both answer correctly, and say what
+// is wrong.
 func TestTwoClusters(t *testing.T) {
 	chain := shared{softchain.Connect(t, softchain.Start(t, 3, 1, 64)), "member/1/1"}
 	one, said := apart(t, chain)

@@ -190,8 +190,8 @@ func (e *Engine) ReadPoint(then func(core.Point, member.Reason)) {
 	}
 }
 
-// gather tells the machine of the reads that have arrived. It first lets other goroutines run: the busier the process is, the
-// more reads share a bundle.
+// gather tells the machine of the reads that have arrived. It first lets other goroutines run: the busier the process
+// is, the more reads share a bundle.
 func (e *Engine) gather() {
 	runtime.Gosched()
 	e.do(func(now int64) {

@@ -1,5 +1,5 @@
-// Package local runs `netcraq etcd` as a process, as a cluster of one member beside a chain: to try things out. Its data
-// goes when it ends.
+// Package local runs `netcraq etcd` as a process, as a cluster of one member beside a chain: to try things out. Its
+// data goes when it ends.
 package local
 
 import (

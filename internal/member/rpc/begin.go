@@ -12,8 +12,8 @@ import (
 	"github.com/netcraq/netcraq/internal/member/core"
 )
 
-// A linearizable read of one key needs no goroutine while it waits for its read point. The goroutine that has the points of
-// several reads answers them one after the other, within the same interceptors.
+// A linearizable read of one key needs no goroutine while it waits for its read point. The goroutine that has the
+// points of several reads answers them one after the other, within the same interceptors.
 
 // pointKey is that of a read point in a context.
 type pointKey struct{}

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/health"
 )
 
-// What etcd's gRPC server has around its handlers, and does not export. A release of etcd without one of these names does not
-// link; TestSameSources says when it changes what they do.
+// What etcd's gRPC server has around its handlers, and does not export. A release of etcd without one of these names
+// does not link; TestSameSources says when it changes what they do.
 
 // notifier is an interface of v3rpc, which is only passed on.
 type notifier interface {

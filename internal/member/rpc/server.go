@@ -1,5 +1,5 @@
-// Package rpc serves the gRPC services of an etcd server by [grpcserver], in the place of etcd's own gRPC server: the same
-// handlers, within the same interceptors, at less CPU time for each call.
+// Package rpc serves the gRPC services of an etcd server by [grpcserver], in the place of etcd's own gRPC server: the
+// same handlers, within the same interceptors, at less CPU time for each call.
 package rpc
 
 import (
@@ -32,8 +32,8 @@ type Options struct {
 	Unary  grpc.UnaryServerInterceptor
 	Stream grpc.StreamServerInterceptor
 	Ping   keepalive.ServerParameters
-	// Ahead asks for the read point of a linearizable read of one key, before the call has a goroutine. It calls then once. ok is
-	// false if the call has to wait.
+	// Ahead asks for the read point of a linearizable read of one key, before the call has a goroutine. It calls then
+	// once. ok is false if the call has to wait.
 	Ahead func(then func(p core.Point, ok bool))
 }
 

@@ -28,8 +28,8 @@ func ending(t *testing.T, o Options) (end context.CancelFunc, over chan error) {
 	return end, over
 }
 
-// TestAgentDeparts: an agent whose plane outlives it announces its end, applies orders until the leader releases it, and
-// then ends. The permission of an earlier leader does not count.
+// TestAgentDeparts: an agent whose plane outlives it announces its end, applies orders until the leader releases it,
+// and then ends. The permission of an earlier leader does not count.
 func TestAgentDeparts(t *testing.T) {
 	o, plane := newOffice(t), listen(t)
 	join := joining(t, o)

@@ -106,8 +106,8 @@ func TestResyncOfAWriteWithoutDigest(t *testing.T) {
 	}
 }
 
-// TestResyncWithoutTheWriter: the head sends a write whose entry is gone in its own session. Nodes ask the tail about an
-// object that is not clean, and the head too if the version is at or below the bar (W9).
+// TestResyncWithoutTheWriter: the head sends a write whose entry is gone in its own session. Nodes ask the tail about
+// an object that is not clean, and the head too if the version is at or below the bar (W9).
 func TestResyncWithoutTheWriter(t *testing.T) {
 	head := ShardConfig{Epoch: 7, State: Active, Members: membersOf(3), Floor: 9, Bar: 4}
 	dirty := Object{Version: 5, Committed: 4, Value: []byte("v")}

@@ -38,7 +38,8 @@ type result struct {
 // steps are those that a machine has to have ended well.
 var steps = []string{"conformance", "threads", "check"}
 
-// qemu is the command that boots an image on any host, without KVM. The kernel passes packets to guest.sh as a variable.
+// qemu is the command that boots an image on any host, without KVM. The kernel passes packets to guest.sh as a
+// variable.
 func qemu(k kernel, i *image, packets int) []string {
 	command, console := []string{"qemu-system-x86_64", "-M", "q35", "-cpu", "max"}, "ttyS0"
 	if k.arch == "arm64" { // pointer authentication as QEMU does it fastest

@@ -4,7 +4,8 @@
 // spec/vectors, random packets, the tests with several CPUs at one object, and a lab under loss.
 //
 // `make test-kernels` runs it from the project's root. ONLY=6.1-amd64 runs one kernel, JOBS=2 runs two at a time, and
-// MINUTES=40 gives each more time. PACKETS is the number of random packets. Fetched and built files stay in out/kernels. The exit status is 1 if anything failed.
+// MINUTES=40 gives each more time. PACKETS is the number of random packets. Fetched and built files stay in
+// out/kernels. The exit status is 1 if anything failed.
 package main
 
 import (

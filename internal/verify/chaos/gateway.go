@@ -24,7 +24,8 @@ type GatewayResult struct {
 	Gateways   int    `json:"gateways"`
 }
 
-// GatewayPin begins the keys of locks and elections. Gateways that place them at the first read have them before they exist.
+// GatewayPin begins the keys of locks and elections. Gateways that place them at the first read have them before they
+// exist.
 const GatewayPin = servedPrefix + gatewaycheck.LocksPrefix
 
 // Gateways brings a cluster up, with gateways and perhaps an etcd, injects faults while clients work, and checks all that

@@ -11,11 +11,12 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// MemberOptions describe a trial of etcd's members that read through the chain. Every host of a controller also runs one.
+// MemberOptions describe a trial of etcd's members that read through the chain. Every host of a controller also runs
+// one.
 type MemberOptions struct {
 	ServedOptions
-	// Member returns the command line of the member on a host, as this program or, without the chain's flags, as plain etcd.
-	// joins says that it comes into a cluster that exists, without data.
+	// Member returns the command line of the member on a host, as this program or, without the chain's flags, as plain
+	// etcd. joins says that it comes into a cluster that exists, without data.
 	Member func(l *lab.Lab, h lab.Host, plain, joins bool) []string
 	// Dir is the data directory of the member on a host, and Peer its URL for other members.
 	Dir  func(l *lab.Lab, h lab.Host) string
@@ -43,9 +44,9 @@ const (
 	pushesMetric    = "netcraq_member_pushes_total"
 )
 
-// Members brings a cluster up, with an etcd whose members read through the chain, injects faults while clients work, and checks
-// all that the clients saw against etcd's history. At the end all members have to read through the chain again. It removes
-// the cluster in any case.
+// Members brings a cluster up, with an etcd whose members read through the chain, injects faults while clients work,
+// and checks all that the clients saw against etcd's history. At the end all members have to read through the chain
+// again. It removes the cluster in any case.
 func Members(ctx context.Context, o MemberOptions) (*MemberResult, error) {
 	control := &memberControl{o: &o}
 	defer control.close()

@@ -11,7 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// etcdRecipes are the kinds of faults of members that read through the chain. The longest pauses outlast a member's session.
+// etcdRecipes are the kinds of faults of members that read through the chain. The longest pauses outlast a member's
+// session.
 var etcdRecipes = []recipe{
 	{"member_kill", 8, 100 * time.Millisecond, 5 * time.Second, (*driver).etcdKill},
 	{"member_pause", 8, 50 * time.Millisecond, 8 * time.Second, (*driver).etcdPause},
@@ -109,8 +110,8 @@ func (d *driver) memberPlain() *fault {
 	}
 }
 
-// replaceProgram stops the member of a number and starts it as plain etcd, or as this program. If the member says that others may
-// still read fast, that is ended at another member first, as docs/member.md says.
+// replaceProgram stops the member of a number and starts it as plain etcd, or as this program. If the member says that
+// others may still read fast, that is ended at another member first, as docs/member.md says.
 func (c *memberControl) replaceProgram(ctx context.Context, i int, plain bool) error {
 	said, err := c.services[i].Stop(stopWithin)
 	if err != nil {
@@ -183,8 +184,8 @@ func (d *driver) partitionMembers() *fault {
 	return d.parted(&fault{hosts: []string{host}, silent: host, cut: &lab.Partition{Groups: groups, OneWay: oneWay}})
 }
 
-// partitionChain separates a member from all nodes of the chain, but not from the others. Reads of a node's memory on the same machine
-// go on.
+// partitionChain separates a member from all nodes of the chain, but not from the others. Reads of a node's memory on
+// the same machine go on.
 func (d *driver) partitionChain() *fault {
 	host := d.pick(d.controllers)
 	return d.parted(&fault{hosts: []string{host}, cut: &lab.Partition{

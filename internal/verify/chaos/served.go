@@ -81,7 +81,8 @@ type scene struct {
 	recipes  []recipe
 	engage   func(d *driver) // gives a driver the services
 	workload gatewaycheck.Workload
-	// page returns the page of a server's metrics, whose names begin with counters. FromChain counts reads that the chain answered.
+	// page returns the page of a server's metrics, whose names begin with counters. FromChain counts reads that the chain
+	// answered.
 	page      func(h lab.Host) string
 	counters  []string
 	fromChain string
@@ -101,8 +102,9 @@ type served struct {
 	total map[string]float64 // counters of all servers, except those of the last second before a kill
 }
 
-// serve brings a cluster up with servers, injects faults while clients work, and checks all that the clients saw against the
-// history. It removes the cluster in any case. set makes the scene on the lab, and after what, if set, ends the trial.
+// serve brings a cluster up with servers, injects faults while clients work, and checks all that the clients saw
+// against the history. It removes the cluster in any case. set makes the scene on the lab, and after what, if set, ends
+// the trial.
 func serve(
 	ctx context.Context, o *ServedOptions, set func(*lab.Lab) scene, after func(context.Context, *served) error,
 ) (result *ServedResult, t *served, err error) {

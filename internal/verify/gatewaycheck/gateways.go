@@ -107,8 +107,8 @@ func ReadHits(ctx context.Context, address string) (Hits, error) {
 	return Hits{All: uint64(m[HitsMetric]), Nearby: uint64(m[NearbyHitsMetric])}, err
 }
 
-// ReadMetrics reads the metrics of a server whose names, with labels, begin with one of the prefixes. One for each prefix must
-// be there.
+// ReadMetrics reads the metrics of a server whose names, with labels, begin with one of the prefixes. One for each
+// prefix must be there.
 func ReadMetrics(ctx context.Context, page string, prefixes ...string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()

@@ -32,8 +32,8 @@ func (o *Operator) Close() {
 	_ = o.clients.Close() // its error only reports that the connection is gone
 }
 
-// operateEvery is the pause after a change that was refused: etcd refuses some in the first seconds of a member, and the promotion of a
-// learner that lags.
+// operateEvery is the pause after a change that was refused: etcd refuses some in the first seconds of a member, and
+// the promotion of a learner that lags.
 const operateEvery = 100 * time.Millisecond
 
 // until repeats a change until it is made or ctx ends.

@@ -7,12 +7,13 @@
 // them. One that passes is executed within a bound, or not at all. A shard of the chain is atomic as long as it keeps its
 // state, which internal/verify/sim shows of the real one; it may be away for a while (a reconfiguration), or lose everything.
 // Gateways crash between any two effects, pause, and are cut off from etcd or from the chain. While one has no session, it writes and
-// shows answers as long as nothing is placed. In some worlds etcd is restored from a backup of now or of before, after a time that is
-// longer than a session lasts; its revision falls, or was raised. Gateways may not compare its history for a while.
+// shows answers as long as nothing is placed. In some worlds etcd is restored from a backup of now or of before, after
+// a time that is longer than a session lasts; its revision falls, or was raised. Gateways may not compare its history
+// for a while.
 //
-// Every answer is checked at once against etcd's history. A request that began after a restore has to be answered from the history
-// since; one that was under way then, from this one or from the one before, where it is checked in the same way. No revision of one
-// history is compared with one of another: clients of etcd itself have that too.
+// Every answer is checked at once against etcd's history. A request that began after a restore has to be answered from
+// the history since; one that was under way then, from this one or from the one before, where it is checked in the same
+// way. No revision of one history is compared with one of another: clients of etcd itself have that too.
 //
 //   - exact: a reply with header R shows the newest write of its key up to R, with its revisions;
 //   - header: no header is below one that was revealed before the request began, in a reply or by a watch, nor above etcd's (a

@@ -17,8 +17,8 @@ type lost struct {
 	revealed int64
 }
 
-// nextRestore plans the next restore of etcd from a backup. etcd is away for longer than a session lasts, and than a message is on
-// its way.
+// nextRestore plans the next restore of etcd from a backup. etcd is away for longer than a session lasts, and than a
+// message is on its way.
 func (w *world) nextRestore(rng *rand.Rand) {
 	w.After(uint64(rng.ExpFloat64()*float64(4*w.Lease)), func() {
 		if w.calm {
@@ -36,8 +36,8 @@ func (w *world) nextRestore(rng *rand.Rand) {
 	})
 }
 
-// restore has etcd go on from a backup: of its last state, of a moment before, or of long ago. The backup's revision may be raised,
-// as etcdutl's --bump-revision does.
+// restore has etcd go on from a backup: of its last state, of a moment before, or of long ago. The backup's revision
+// may be raised, as etcdutl's --bump-revision does.
 func (w *world) restore(rng *rand.Rand) {
 	e := w.etcd
 	old := *e
@@ -66,8 +66,8 @@ func (w *world) restore(rng *rand.Rand) {
 	w.blind(rng)
 }
 
-// blind keeps a gateway from comparing the history: at once, or when it has compared it, while the chain does not answer and the
-// gateways have begun anew, as after a power failure.
+// blind keeps a gateway from comparing the history: at once, or when it has compared it, while the chain does not
+// answer and the gateways have begun anew, as after a power failure.
 func (w *world) blind(rng *rand.Rand) {
 	g, lease := w.gateways[rng.IntN(len(w.gateways))], uint64(w.Lease)
 	g.blind, g.blindFor = 0, 0
@@ -110,7 +110,8 @@ func (e *etcd) goBack(back, next int64) {
 	e.restoreLeases()
 }
 
-// restoreLeases gives leases that the backup has their whole time, as etcd's new leader does. Clients' keys get leases of their own.
+// restoreLeases gives leases that the backup has their whole time, as etcd's new leader does. Clients' keys get leases
+// of their own.
 func (e *etcd) restoreLeases() {
 	e.leases, e.doomed = make(map[string]uint64), make(map[string]bool)
 	for lease := range e.owned {
@@ -142,8 +143,8 @@ func (e *etcd) restoreLeases() {
 	}
 }
 
-// reconnect has the watches of a process go on at the restored etcd: that of the directory from the next revision it wants, those of
-// clients from now on.
+// reconnect has the watches of a process go on at the restored etcd: that of the directory from the next revision it
+// wants, those of clients from now on.
 func (p *process) reconnect() {
 	e := p.g.w.etcd
 	p.next = len(e.events)
@@ -156,8 +157,8 @@ func (p *process) reconnect() {
 	}
 }
 
-// isBehind reports whether etcd's revision is below one of a history that was lost. If the chain lost its revision object, gateways may
-// not notice that, and keys cannot be placed where objects of higher generations are left.
+// isBehind reports whether etcd's revision is below one of a history that was lost. If the chain lost its revision
+// object, gateways may not notice that, and keys cannot be placed where objects of higher generations are left.
 func (w *world) isBehind() bool {
 	return slices.ContainsFunc(w.lost, func(l lost) bool { return l.etcd.rev > w.etcd.rev })
 }

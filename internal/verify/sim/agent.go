@@ -75,8 +75,8 @@ func (n *node) endAgent() {
 	}
 }
 
-// depart announces the end of the agent, which ends when it is released, or after some time. The next one starts when it
-// was away for a while.
+// depart announces the end of the agent, which ends when it is released, or after some time. The next one starts when
+// it was away for a while.
 func (a *agent) depart(within, away uint64) {
 	n := a.n
 	n.w.note(every, every, "%s: its agent announces its end", n.name)

@@ -105,7 +105,8 @@ func Draw(seed uint64) Config {
 	return c
 }
 
-// drawMixed makes a world without [Sever] and [Depart]: quiet or rough, small or less small. Bugs that it found keep their seeds.
+// drawMixed makes a world without [Sever] and [Depart]: quiet or rough, small or less small. Bugs that it found keep
+// their seeds.
 func drawMixed(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	between := func(least, most int) int { return least + rng.IntN(most-least+1) }

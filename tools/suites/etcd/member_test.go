@@ -27,8 +27,8 @@ var memberPackages = []tested{
 	{dir: "robustness", programs: true},
 }
 
-// TestMembers runs etcd's tests with members that read through a chain in the place of etcd. Tests that fail run again. Those that fail
-// again must fail with plain etcd of the same release too.
+// TestMembers runs etcd's tests with members that read through a chain in the place of etcd. Tests that fail run again.
+// Those that fail again must fail with plain etcd of the same release too.
 func TestMembers(t *testing.T) {
 	if os.Getenv("MEMBER") == "" {
 		t.Skip("gateways are tried")

@@ -14,8 +14,8 @@ type Change func(programs map[string]*ebpf.ProgramSpec) error
 // ErrRefused says that the kernel's verifier refuses the changed programs.
 var ErrRefused = errors.New("the kernel refuses the changed programs")
 
-// SetChange lets f change the programs that this node runs; nil changes nothing. It unloads them: the next Reset loads them
-// anew.
+// SetChange lets f change the programs that this node runs; nil changes nothing. It unloads them: the next Reset loads
+// them anew.
 func (m *Offline) SetChange(f Change) error {
 	m.change = f
 	return m.do(func() error {

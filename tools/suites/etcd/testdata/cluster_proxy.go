@@ -38,9 +38,9 @@ func ToGRPC(c *clientv3.Client) GRPCAPI {
 // newClientV3 returns a client of a cluster whose limit of requests is not known.
 func newClientV3(cfg clientv3.Config) (*clientv3.Client, error) { return newClientOf(0, cfg) }
 
-// newClientOf returns a client with a gateway of its own, if $EXPECT_NETCRAQ names the program. The members take requests of so
-// many bytes; 0: the default. The certificates of these tests have names, which a gateway does not take: clients with TLS
-// use etcd itself.
+// newClientOf returns a client with a gateway of its own, if $EXPECT_NETCRAQ names the program. The members take
+// requests of so many bytes; 0: the default. The certificates of these tests have names, which a gateway does not take:
+// clients with TLS use etcd itself.
 func newClientOf(maxRequestBytes uint, cfg clientv3.Config) (*clientv3.Client, error) {
 	if cfg.TLS != nil || os.Getenv("EXPECT_NETCRAQ") == "" {
 		return newWritten(cfg)
