@@ -206,7 +206,7 @@ type Status struct {
 	Reading bool   // reads are asked from the chain
 	Free    bool   // nothing waits for a push
 	Known   Point  // the register, as far as this member knows
-	// Taken counts how often somebody else has written the own object.
+	// Taken counts how often another cluster has written the own object.
 	Taken uint64
 	// Lacks is a member whose object the chain does not have although all have joined, and LacksFor the time since it was
 	// first missing; 0: there is none.

@@ -36,7 +36,7 @@ func (m *Machine) changeObject(now int64) {
 		o.call, o.writes = m.call(), false
 		m.emit(ReadObjects{o.call, []uint64{m.o.Member}})
 	case m.joined() && o.exists && o.value.Generation != m.record.Generation:
-		m.taken++ // by somebody else
+		m.taken++ // by another cluster
 		m.failed(now)
 	default:
 		o.call, o.writes, o.next = m.call(), true, next
