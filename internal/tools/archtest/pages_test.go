@@ -59,26 +59,29 @@ func TestTrackRecordNamesTests(t *testing.T) {
 // maxBugWords is the most words in which the track record says what a user saw. Its commit and its test have the rest.
 const maxBugWords = 20
 
-// A line of the track record is short, so that the record can be read as a whole.
+// A bug of the track record is "- what a user saw (how it was found): test" or a row "| date | what | how | test |".
+var recorded = regexp.MustCompile(`(?m)^- (.+(?:\n .+)*) \(.+?\):|^\| 20\S+ \| ([^|]+) \|`)
+
+// Each bug of the track record is told in few words, and once, so that the record can be read as a whole.
 func TestTrackRecordIsShort(t *testing.T) {
 	const record = "docs/track-record.md"
 	text, err := os.ReadFile(filepath.Join(root, record))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := 0
-	for i, line := range strings.Split(string(text), "\n") {
-		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
-		if len(cells) < 3 || !strings.HasPrefix(cells[1], " 20") {
-			continue
+	told := make(map[string]bool)
+	for _, match := range recorded.FindAllSubmatch(text, -1) {
+		bug := strings.TrimRight(string(match[1])+string(match[2]), ". ")
+		if n := len(strings.Fields(bug)); n > maxBugWords {
+			t.Errorf("%s: %d words, more than %d: %s", record, n, maxBugWords, bug)
 		}
-		rows++
-		if n := len(strings.Fields(cells[2])); n > maxBugWords {
-			t.Errorf("%s:%d: %d words say what a user saw, more than %d", record, i+1, n, maxBugWords)
+		if told[bug] {
+			t.Errorf("%s tells twice: %s", record, bug)
 		}
+		told[bug] = true
 	}
-	if rows < 100 {
-		t.Errorf("only %d rows were found in %s", rows, record)
+	if n := strings.Count(string(text), "\n- ") + strings.Count(string(text), "\n| 20"); n != len(told) || n < 100 {
+		t.Errorf("%s: %d bugs of %d have the form of one", record, len(told), n)
 	}
 }
 
