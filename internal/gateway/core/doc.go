@@ -21,5 +21,98 @@
 //
 // Every reply is linearizable, its header included: header.revision never goes back in real time, over replies and watch
 // deliveries, and a reply with header R shows exactly the newest write of its key up to R. Each [Rule] that is switched off
-// breaks this; internal/verify/gatewaysim shows how. docs/gateway.md explains the rules.
+// breaks this; internal/verify/gatewaysim shows how.
+//
+// # Rules
+//
+// Tests can switch each of these off. What happens without one is behind "Else".
+//
+//   - intent: Before a write of a placed key commits in etcd, INTENT sets the gateway's bit in the object and answers a
+//     stamp. GONE (no such object, or another generation): the write goes on without a bit. Else: a hit shows the value
+//     before a write that was acknowledged.
+//   - guard: Every transaction is executed under a condition on the session key's mod_revision. Else: the transaction
+//     of a gateway that died commits after its bit was cleared.
+//   - fence: A write of unknown outcome counts as under way until the session key has been rewritten. It is never
+//     retried. Then only a clean-up clears its bit. Else: it commits late, after its bit was cleared, or twice.
+//   - stamp: RESOLVE clears a bit only if the stamp that it names is the bit's current one. Else: a late RESOLVE clears
+//     the bit of a newer write.
+//   - generation: INTENT, RESOLVE, LOAD and REMOVE name the object's generation; only CREATE makes an object. Else:
+//     after a shard was lost, one gateway's INTENT makes an object readable while another's write is under way without
+//     a bit.
+//   - joining: A new object is not readable until every session has acknowledged its generation or has ended. Else: A
+//     RESOLVE makes it readable while another gateway still writes without INTENT.
+//   - drain: A gateway acknowledges a generation when its own writes that began under an older one have ended. Else: a
+//     write without a bit commits after LOAD.
+//   - session-first: A gateway has a session before it reads the directory. Else: no gateway waits for it, and it
+//     writes a key that it does not know to be placed.
+//   - push: A message that reveals a revision (an answer, a RESOLVE, a LOAD) waits until the revision object has it.
+//     Else: the header of a hit is below one that was seen before.
+//   - push-before-watch: Events of watches wait in the same way. Else: a client sees an event, and then an older
+//     header.
+//   - read-order: A read asks for the revision first, then for the key. Else: the header claims a write that the value
+//     does not show.
+//   - absent-revision: *Absent* has a revision of its own: the header of the answer that said so. Else: header 52 says
+//     that a key is absent that was deleted at 53.
+//   - services: A gateway executes locks and elections itself. Else: etcd makes a placed key without INTENT: reads show
+//     it absent.
+//   - leases: A key with a lease is not cacheable. Else: etcd deletes the key when the lease ends: reads show it.
+//   - same-outcome: The branch of a transaction that is executed alone has a condition under which the outcome is still
+//     the same. Else: the other branch should have been executed.
+//   - read-behind: Keys that a transaction does not read at its end are read after it, before RESOLVE. Else: RESOLVE
+//     makes an older value readable.
+//   - inherited: A hit counts only if the object was placed after the gateway's session began. Else: writes of the time
+//     before are missing: clients may have used etcd directly, or gateways passed writes on without the guard.
+//   - lapse: A session that was not extended in time is given up. None of its own requests is sent after that. Else:
+//     etcd was restored meanwhile, and has the session: reads show values that are lost.
+//   - era: Sessions begin, and count as extended, in the gateway's era only. Else: writes set no bits in the objects
+//     that others read.
+//   - push-in-time: A revision is pushed, and shown after a push, only while the session lasts, or if a member of etcd
+//     has had the era since. Else: a gateway that has not noticed the new era shows a revision, and one of the new era
+//     a lower one.
+//   - new-era: An etcd whose revision is below the chain's begins another era. Else: headers are above etcd's revision.
+//   - newest: A request without writes and linearizable reads gets a read, so that etcd executes it on its newest
+//     state. Else: the guard is compared with an old state of a member; a header is older than one that was shown.
+//   - hide: Clients' ranges leave out the gateways' own keys, at every gateway. Else: del "" --prefix deletes sessions,
+//     acknowledgements and the directory.
+//   - audit-waits: A change of a placed key in etcd is kept until the key's object tells who made it: not while a write
+//     is under way, or the session may have ended. Else: a write past the gateways is not noticed, and reads stay
+//     older.
+//   - audit-named: It is compared with an object that the directory names. Else: a gateway without its chain takes its
+//     own writes for writes past the gateways.
+//   - takeover: Gateways answer for the keys of those that are gone. Else: nobody notices a write of such a key past
+//     the gateways.
+//   - write-unplaced: A gateway without a session has etcd execute a write only while nothing is placed. Else: a write
+//     without INTENT: reads at other gateways stay older.
+//   - show-unplaced: Without a session it shows an answer only if nothing was placed at its revision or after it, or
+//     when the chain has that. Else: the header of a hit is below one that was seen before.
+//   - auth-wait: After the end of a cache calls wait until no other gateway answers from the chain. Else: a write
+//     passes without INTENT, and another gateway reads an older value from the chain.
+//   - auth-pass: Calls and their answers pass by a cache that ended only while etcd refuses requests without a token.
+//     Else: a write passes without INTENT when others cache again.
+//   - auth-revision: After another authentication revision of etcd, nothing is cached for a while, and then under a new
+//     session. Else: a gateway caches while another one passes writes on.
+//
+// These have no switch, because the machine cannot work without them:
+//
+//   - The object is made before the directory names it; removing deletes the object first, then the entry.
+//   - The keys of one round are entered by one transaction. If another gateway changed an entry meanwhile, each key is
+//     tried by itself.
+//   - A generation is the revision at which the directory was read, and the gateway's bit. So it takes no write.
+//   - A gateway writes its acknowledgement only if the entry is another session's, or closed.
+//   - A bit belongs to the session's lease, so it is free only when its owner's session has ended.
+//   - A hit counts only if the directory still names the key with the same generation, and not as closed, after the
+//     object was read.
+//   - RESOLVE clears a bit only if a write under it has read the key since. After a write that etcd refuses, a clean-up
+//     clears it.
+//   - A write needs no INTENT while another write of the same gateway and key is under way whose INTENT was answered,
+//     under the same generation. After a write of unknown outcome each write has its own INTENT.
+//   - A clean-up reads the stamp, then checks that no own write is under way, then reads session, bits and key from
+//     etcd at once.
+//   - The revision object is made again only with a revision that was read after the gateway learnt the shard's new
+//     generation.
+//   - When pushes or INTENTs have waited for too long, a gateway takes all keys out of the directory: it marks the
+//     entries as closed, waits until every session has acknowledged that it no longer reads these keys from the chain,
+//     and deletes them. Deleting closed entries changes a key that every new entry names as its condition: otherwise a
+//     repeated request restores an entry of an old object. LOAD stores etcd's current revision in the object, and a
+//     hit's header is not below it.
 package core
