@@ -48,7 +48,7 @@ func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
 	defer m.undo.run()
 	runners := make([]contestant, o.Nodes)
 	for i := range runners {
-		r := &request{op: wire.OpRead, valueBytes: o.ValueBytes, versionMax: fillPasses, keys: keys}
+		r := &request{op: wire.OpRead, valueBytes: o.ValueBytes, versionMax: fillPasses, keys: o.order(keys)}
 		l, err := newLoad(r, m.ways[i], m.ways[i].from)
 		if err != nil {
 			return nil, err

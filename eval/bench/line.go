@@ -17,12 +17,13 @@ type LineOptions struct {
 	ValueBytes int     // length of every value; NetCRAQPaper supports 16 only
 	Seq32      bool    // NetChain only: SEQ has 32 bits
 	Versions   int     // NetCRAQPaper only: cells per object; 0: netcraqpaper.DefaultVersions
-	Zipf       float64 // exponent of the keys' popularity; 0: uniform, in a fixed order
+	Zipf       float64 // exponent of the keys' popularity; 0: uniform
 	Relay      bool    // NetCRAQ only: ACKs travel up the chain one by one instead of being cloned
 	Wires      bool    // enables Work.LossPercent and Work.Congestion
 	// Engine makes the nodes P4 programs on this engine (p4.EngineBMv2 and others) instead of XDP programs. Agents, and
 	// so losses, need XDP programs.
-	Engine   string
+	Engine string
+	Conditions
 	Progress Progress
 }
 
@@ -102,9 +103,9 @@ func (l *Line) open(ctx context.Context) error {
 	if o.Protocol == NetCRAQPaper {
 		l.keys = netcraqPaperKeys(o.Keys)
 	}
-	l.asked = l.keys
+	l.asked = o.order(l.keys)
 	if o.Zipf > 0 {
-		l.asked = zipfKeys(l.keys, o.Zipf)
+		l.asked = zipfKeys(l.asked, o.Zipf)
 	}
 	var err error
 	if l.net, err = newLineNetwork(o.Nodes, o.Wires, &l.undo); err != nil {

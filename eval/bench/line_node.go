@@ -60,7 +60,7 @@ func (l *Line) openNode(i int) (lineNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &node{host: l.net.hosts[i], plane: plane}, nil
+	return &node{host: l.net.hosts[i], plane: plane, conditions: o.Conditions}, nil
 }
 
 func (l *Line) netChainConfig(i int) netchain.Config {

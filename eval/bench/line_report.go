@@ -19,6 +19,7 @@ type LinesOptions struct {
 
 // LinesResult compares lines of several protocols at the same work.
 type LinesResult struct {
+	Conditions
 	Lines      []LineRow `json:"lines"`
 	Nodes      int       `json:"nodes"`
 	Target     int       `json:"target"`
@@ -47,7 +48,7 @@ func Lines(ctx context.Context, o LinesOptions) (*LinesResult, error) {
 	}
 	r := &LinesResult{
 		Nodes: o.Nodes, Target: o.Target, WriteShare: o.WriteShare, Dirty: o.Dirty, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Rounds: o.Rounds, Host: ThisHost(),
+		Rounds: o.Rounds, Host: ThisHost(), Conditions: o.Conditions,
 	}
 	lines := make([]*Line, len(o.Protocols))
 	for i, protocol := range o.Protocols {
@@ -201,6 +202,6 @@ func (r *LinesResult) Summary() string {
 			"1 for the papers' protocols.\n"
 	}
 	return fmt.Sprintf(
-		"lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%s%v",
-		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, bundles, r.Host)
+		"lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s;\n%s; medians of %d rounds.\n%s%v",
+		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.conditions(), r.Rounds, bundles, r.Host)
 }

@@ -77,7 +77,7 @@ func Memcached(ctx context.Context, o MemcachedOptions) (*MemcachedResult, error
 	if _, err := EnlargeQueues(s.pid); err != nil {
 		return nil, err
 	}
-	l, err := newMemcachedLoad(keys, o.ValueBytes, s.way)
+	l, err := newMemcachedLoad(shuffled(keys), o.ValueBytes, s.way)
 	if err != nil {
 		return nil, err
 	}

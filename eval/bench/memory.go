@@ -21,7 +21,7 @@ type MemoryResult struct {
 	BytesPerObject float64 `json:"bytes_per_object"`
 	EmptyBytes     uint64  `json:"empty_bytes"` // tables of a node with room for one object
 	FillS          float64 `json:"fill_s"`      // time to write every object once over the wire
-	ReadsPerS      float64 `json:"reads_per_s"` // over all objects in order
+	ReadsPerS      float64 `json:"reads_per_s"` // over all objects
 	EchoPerS       float64 `json:"echo_per_s"`
 	Ratio          float64 `json:"ratio"`
 	Lost           uint64  `json:"lost"`
@@ -29,7 +29,7 @@ type MemoryResult struct {
 	Host           Host    `json:"machine"`
 }
 
-// Memory fills a node with objects, measures its memory, and reads all objects in order.
+// Memory fills a node with objects, measures its memory, and reads all objects.
 func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
 		return nil, err
@@ -82,6 +82,6 @@ func (r *MemoryResult) Table() ([]string, [][]string) {
 // Summary states the plane, the session count and the memory of an empty node.
 func (r *MemoryResult) Summary() string {
 	return fmt.Sprintf("plane %s with %d sessions; a node for one object has tables of %.1f MB. "+
-		"All objects read in turn: %d wrong, %d lost.\n%v",
+		"All objects read: %d wrong, %d lost.\n%v",
 		r.describe(), sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Host)
 }

@@ -61,7 +61,7 @@ func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 	}
 	defer m.undo.run()
 	load, err := newLoad(&request{
-		op: wire.OpRead, writeShare: o.WriteShare, valueBytes: o.ValueBytes, keys: keys,
+		op: wire.OpRead, writeShare: o.WriteShare, valueBytes: o.ValueBytes, keys: o.order(keys),
 	}, m.ways[o.Target], m.genPorts()...)
 	if err != nil {
 		return nil, err

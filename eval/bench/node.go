@@ -21,6 +21,7 @@ type NodeOptions struct {
 	Objects    int // capacity in objects; 0: twice the keys
 	ValueBytes int
 	Relay      bool // the tail relays its ACK up the chain instead of cloning it
+	Conditions
 }
 
 // Planes that the benchmarks of single nodes treat in ways of their own.
@@ -65,13 +66,14 @@ func (o *NodeOptions) switchOptions() chain.Options {
 
 // node is a node under load.
 type node struct {
-	host  *host
-	plane dataplane.Plane
+	host       *host
+	plane      dataplane.Plane
+	conditions Conditions
 }
 
 // openNode starts a node in the host on the ports. All ports have the node's address.
 func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*node, error) {
-	n := &node{host: h}
+	n := &node{host: h, conditions: o.Conditions}
 	err := h.do(func() error {
 		var err error
 		n.plane, err = openPlane(addr, ports, o)
@@ -109,7 +111,7 @@ func join(nodes []*node, addrs []netip.AddrPort) error {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		config := chain.ShardConfig{Epoch: epoch, State: chain.Active, Self: i, Members: addrs}
 		err := errors.Join(nodes[i].plane.ConfigureAll(map[uint16]chain.ShardConfig{0: config}),
-			nodes[i].plane.Grant(0, dataplane.Forever))
+			nodes[i].plane.Grant(0, nodes[i].conditions.lease()))
 		if err != nil {
 			return fmt.Errorf("configure node %d: %w", i, err)
 		}
@@ -123,15 +125,16 @@ func (n *node) generic() bool { return n.plane.Info().Mode == "generic" }
 
 func (n *node) close() { n.plane.Close() }
 
-// Subject is the kind of node measured.
+// Subject is the kind of node measured, and under which conditions.
 type Subject struct {
 	Plane string `json:"plane"`
 	Mode  string `json:"mode"`
+	Conditions
 }
 
-func (s Subject) describe() string { return s.Plane + " (" + s.Mode + ")" }
+func (s Subject) describe() string { return s.Plane + " (" + s.Mode + "), " + s.conditions() }
 
 func (n *node) subject() Subject {
 	info := n.plane.Info()
-	return Subject{Plane: info.Plane, Mode: info.Mode}
+	return Subject{Plane: info.Plane, Mode: info.Mode, Conditions: n.conditions}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/netcraq/netcraq/eval/statistics"
 	"github.com/netcraq/netcraq/internal/node/chain"
-	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/internal/verify/harness"
@@ -161,7 +160,7 @@ func newProtected(o chain.Options) (*protected, error) {
 				c.Self = i
 			}
 		}
-		return conformance.Shard{Config: c, Lease: dataplane.Forever}
+		return conformance.Shard{Config: c, Lease: longLease}
 	}
 	object := func(length int) chain.Object {
 		return chain.Object{Version: 1, Committed: 1, Epoch: 1, Value: make([]byte, length)}

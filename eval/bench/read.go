@@ -65,8 +65,9 @@ type Round struct {
 // links are alike.
 type readStage struct {
 	gen, node *host
-	keys      []wire.Key
-	bundle    bundle // of all requests except those that fill the node
+	keys      []wire.Key // in the order of insertion
+	asked     []wire.Key // in the order of requests
+	bundle    bundle     // of all requests except those that fill the node
 	plane     *node
 	ways      []way
 	runners   []contestant
@@ -171,6 +172,7 @@ func newReadStage(o *NodeOptions) (s *readStage, err error) {
 	s = &readStage{
 		keys: randomKeys(o.Keys), ways: make([]way, len(names)), runners: make([]contestant, len(names)),
 	}
+	s.asked = o.order(s.keys)
 	defer func() {
 		if err != nil {
 			s.undo.run()
@@ -247,7 +249,7 @@ func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progre
 	for i := range s.runners {
 		r := &request{
 			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: !isNode(i),
-			keys: s.keys, bundle: s.bundle,
+			keys: s.asked, bundle: s.bundle,
 		}
 		l, err := newLoad(r, s.ways[i], s.ways[i].from)
 		if err != nil {

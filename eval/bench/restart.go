@@ -98,7 +98,7 @@ func Restart(ctx context.Context, o RestartOptions) (*RestartResult, error) {
 			if op == wire.OpRead {
 				asked = m.ways[victim]
 			}
-			load, err := newLoad(&request{op: op, valueBytes: o.ValueBytes, keys: keys}, asked, m.genPorts()...)
+			load, err := newLoad(&request{op: op, valueBytes: o.ValueBytes, keys: shuffled(keys)}, asked, m.genPorts()...)
 			if err != nil {
 				return nil, err
 			}

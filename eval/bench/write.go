@@ -59,16 +59,19 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 		return nil, err
 	}
 	defer m.undo.run()
-	runners, err := m.writers(&o, bundled)
-	if err != nil {
-		return nil, err
-	}
+	keys := randomKeys(o.Keys)
+	put := request{op: wire.OpPut, valueBytes: o.ValueBytes, keys: keys, bundle: bundled}
 	r := &WriteResult{
 		Nodes: o.Nodes, Slots: max(o.Slots, 1), Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes,
 		Host: ThisHost(),
 	}
 	o.Progress.say("writing each of %d keys once", o.Keys)
-	if err := m.countPackets(ctx, runners[0].load, max(o.Keys, packetSample), r); err != nil {
+	if err := m.countPackets(ctx, put, r); err != nil {
+		return nil, err
+	}
+	put.keys = o.order(keys)
+	runners, err := m.writers(put)
+	if err != nil {
 		return nil, err
 	}
 	for i := range runners {
@@ -88,8 +91,8 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 // packetSample is the minimum number of writes for counting packets.
 const packetSample = 10_000
 
-// writers returns the chain and the swap program, each with its load.
-func (m *mesh) writers(o *WriteOptions, bundled bundle) ([]contestant, error) {
+// writers returns the chain and the swap program, each with a load of these writes.
+func (m *mesh) writers(put request) ([]contestant, error) {
 	far, err := m.host()
 	if err != nil {
 		return nil, err
@@ -99,7 +102,6 @@ func (m *mesh) writers(o *WriteOptions, bundled bundle) ([]contestant, error) {
 		return nil, err
 	}
 	direct := way{from: near, to: end, dest: netip.AddrPortFrom(end.addr, wire.Port)}
-	put := request{op: wire.OpPut, valueBytes: o.ValueBytes, keys: randomKeys(o.Keys), bundle: bundled}
 	chain, err := newLoad(&put, m.ways[0], m.genPorts()...)
 	if err != nil {
 		return nil, err
@@ -117,13 +119,18 @@ func (m *mesh) writers(o *WriteOptions, bundled bundle) ([]contestant, error) {
 	return []contestant{{name: "chain", load: chain}, {name: "swap", load: swap}}, nil
 }
 
-// countPackets makes n writes at the rate of their answers and counts their packets on the links.
-func (m *mesh) countPackets(ctx context.Context, l *load, n int, r *WriteResult) error {
+// countPackets makes writes of each key at the rate of their answers and counts their packets on the links.
+func (m *mesh) countPackets(ctx context.Context, put request, r *WriteResult) error {
+	l, err := newLoad(&put, m.ways[0], m.genPorts()...)
+	if err != nil {
+		return err
+	}
+	defer l.close()
 	before, err := m.packets()
 	if err != nil {
 		return err
 	}
-	t, err := l.sendEach(ctx, n, sendBatch)
+	t, err := l.sendEach(ctx, max(len(put.keys), packetSample), sendBatch)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,14 @@ func benchNodeFlags(c *cobra.Command, o *bench.NodeOptions) {
 	f.StringVar(&o.Plane, "plane", "xdp", "the nodes' data plane: xdp, soft or p4")
 	f.StringVar(&o.Mode, "node-mode", "auto", "how an XDP node is attached: auto, native or generic")
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value")
+	conditionFlags(c, &o.Conditions)
+}
+
+// conditionFlags adds the flags that make a measurement easier than use.
+func conditionFlags(c *cobra.Command, o *bench.Conditions) {
+	f := c.Flags()
+	f.BoolVar(&o.InOrder, "in-order", false, "request keys in the order of their insertion, not shuffled")
+	f.BoolVar(&o.LeaseForever, "lease-forever", false, "grant leases without an end, which no read compares with the clock")
 }
 
 func newBenchReadCommand(out *benchOutput) *cobra.Command {
@@ -73,7 +81,7 @@ func slotsFlag(c *cobra.Command, slots *int) {
 
 // keysFlag adds the flag for the number of keys.
 func keysFlag(c *cobra.Command, keys *int) {
-	c.Flags().IntVar(keys, "keys", *keys, "number of keys; requests go through them in order")
+	c.Flags().IntVar(keys, "keys", *keys, "number of keys, which requests name equally often")
 }
 
 // windowFlags adds the flags for the measuring time. The systems are measured in alternation

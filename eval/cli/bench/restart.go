@@ -29,7 +29,7 @@ func newBenchRestartCommand(out *benchOutput) *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVar(&o.Nodes, "nodes", 3, "length of the chain")
-	f.IntVar(&o.Keys, "keys", 1000, "number of keys; requests go through them in order")
+	f.IntVar(&o.Keys, "keys", 1000, "number of keys, which requests name equally often")
 	f.IntVar(&o.ValueBytes, "value-bytes", 16, "length of every value")
 	f.Float64Var(&o.Rate, "rate", 100_000, "requests per second")
 	f.IntVar(&o.Kills, "kills", 2, "how often each agent is killed under reads, and again under writes")
