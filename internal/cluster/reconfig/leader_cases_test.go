@@ -58,10 +58,10 @@ func TestOnlyNodeOfAChainComesBackWithoutItsState(t *testing.T) {
 			}
 		}
 		w.settle()
-		if s := w.state.Shards[0]; s.Floor != NextEra(0) || s.Bar != 0 {
+		if s := w.state.Shards[0]; s.Floor != NextLineage(0) || s.Bar != 0 {
 			w.fatalf("after a loss the floor is %d, the bar %d (G6)", s.Floor, s.Bar)
 		}
-		if c := w.chain(0)[0].configs[0]; c.Floor != NextEra(0) {
+		if c := w.chain(0)[0].configs[0]; c.Floor != NextLineage(0) {
 			w.fatalf("the head of the new chain has floor %d (G6)", c.Floor)
 		}
 		w.ready()

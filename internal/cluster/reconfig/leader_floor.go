@@ -14,21 +14,21 @@ import (
 // raiseFrom is the number of tombstones in a shard from which the floor rises, unless tables fill up.
 const raiseFrom = 64
 
-// era is the distance of two lineages' versions: no object gets that many versions in one lineage.
-const era = 1 << 40
+// lineageVersions is the distance of two lineages' versions: no object gets that many versions in one lineage.
+const lineageVersions = 1 << 40
 
-// NextEra returns the floor of the lineage after one with the given floor. It is above every version of that lineage,
+// NextLineage returns the floor of the lineage after one with the given floor. It is above every version of that lineage,
 // which may be known to clients though all copies are gone.
-func NextEra(floor uint64) uint64 { return (floor/era + 1) * era }
+func NextLineage(floor uint64) uint64 { return (floor/lineageVersions + 1) * lineageVersions }
 
 // maxFloor bounds floors that operators ask for: versions have to grow above it.
 const maxFloor = 1 << 62
 
-// epochOfEras is when the eras of restored clusters begin, and eraEvery how far apart they are: 2^24 eras of 2^40
-// versions last for 31 years.
-var epochOfEras = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+// restoresBegin is the time from which floors of restored clusters count, and restoreEvery the least time between two
+// restores: 2^24 of them, each with 2^40 versions, last for 31 years.
+var restoresBegin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-const eraEvery = time.Minute
+const restoreEvery = time.Minute
 
 // RestoredFloor returns the floor for a cluster into which a backup of another lineage is restored (G7). It is above the
 // highest version in the backup and above what that lineage gave later, and so above what any restore gave that began a
@@ -37,7 +37,7 @@ func RestoredFloor(highest uint64, now time.Time) uint64 {
 	if highest > maxFloor {
 		return math.MaxUint64 // no cluster takes it
 	}
-	return max(NextEra(highest), uint64(max(0, now.Sub(epochOfEras)/eraEvery))*era)
+	return max(NextLineage(highest), uint64(max(0, now.Sub(restoresBegin)/restoreEvery))*lineageVersions)
 }
 
 // checkFloor refuses a floor while a shard changes, has members that do not know its present floor, or a member that

@@ -133,9 +133,9 @@ func TestFloorsNeverGoBack(t *testing.T) {
 			t.Errorf("%s: %v", c.name, next.follows(&old))
 		}
 	}
-	for floor, next := range map[uint64]uint64{0: era, 1: era, era: 2 * era, era + 5: 2 * era} {
-		if NextEra(floor) != next {
-			t.Errorf("after floor %d comes %d, want %d (G6)", floor, NextEra(floor), next)
+	for floor, next := range map[uint64]uint64{0: lineageVersions, 1: lineageVersions, lineageVersions: 2 * lineageVersions, lineageVersions + 5: 2 * lineageVersions} {
+		if NextLineage(floor) != next {
+			t.Errorf("after floor %d comes %d, want %d (G6)", floor, NextLineage(floor), next)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestFloorsNeverGoBack(t *testing.T) {
 func TestRestoredFloor(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 3, 1, 3)
-		const floor = 5 * era
+		const floor = 5 * lineageVersions
 		refused := func(want string) {
 			t.Helper()
 			if _, err := w.leader.Operate(w.now, RaiseFloor{floor}); err == nil || !strings.Contains(err.Error(), want) {
@@ -181,7 +181,7 @@ func TestErasOfRestores(t *testing.T) {
 	}{
 		{70, day, 1 << 40},
 		{70, time.Time{}, 70},                               // a clock that is wrong: still above the backup
-		{70, day.Add(eraEvery), first + 1<<40 - 1},          // the same backup again, after everything was lost again
+		{70, day.Add(restoreEvery), first + 1<<40 - 1},      // the same backup again, after everything was lost again
 		{first + 9, day.Add(-time.Hour), first + 1<<40 - 1}, // a backup of the restored cluster, on a clock that was set back
 	} {
 		if floor := RestoredFloor(c.highest, c.at); floor <= c.above || floor > maxFloor {

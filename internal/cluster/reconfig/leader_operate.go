@@ -262,7 +262,7 @@ func (d *draft) operate() {
 		case AcceptLoss:
 			d.chain(c.Shard, nil, 0, 0)
 			s := d.shard(c.Shard)
-			s.Lost, s.Floor = false, NextEra(s.Floor)
+			s.Lost, s.Floor = false, NextLineage(s.Floor)
 			l.replan(0)
 		}
 	}

@@ -17,8 +17,8 @@ const (
 	held = 0.2
 	// heldLonger bounds how long after the end.
 	heldLonger = 20 * ms
-	// era is the distance of the versions before and after a loss of all state.
-	era = 1 << 40
+	// lineageVersions is the distance of the versions before and after a loss of all state.
+	lineageVersions = 1 << 40
 )
 
 // shard is a chain of real nodes.
@@ -44,7 +44,7 @@ func (w *world) newShard(number int, epoch uint32) *shard {
 	for i := range chainLength {
 		n := chain.New(chain.Options{Shards: 1, CellBytes: 64, MaxObjects: 64, MaxSessions: 1 << 12})
 		err := n.Configure(0, chain.ShardConfig{
-			Epoch: epoch, State: chain.Active, Self: i, Members: addresses, Floor: uint64(epoch) * era,
+			Epoch: epoch, State: chain.Active, Self: i, Members: addresses, Floor: uint64(epoch) * lineageVersions,
 		})
 		if err == nil {
 			err = n.Grant(0, chain.Forever)
