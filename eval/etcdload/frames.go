@@ -253,7 +253,7 @@ func (p *Plan) RunFrames(ctx context.Context, conns []*FrameConn, l *Load, round
 		group.Go(func() {
 			errs[i] = errors.Join(c.conn.SetDeadline(until.Add(requestWithin)), c.run(l, clients, random, from, until, &seen[i]))
 			if errors.Is(errs[i], io.EOF) {
-				errs[i] = fmt.Errorf("%s: the server closed a connection: %w", l.Name, errs[i])
+				errs[i] = fmt.Errorf("%s: the server at %v closed a connection: %w", l.Name, c.conn.RemoteAddr(), errs[i])
 			}
 		})
 	}

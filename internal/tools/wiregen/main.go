@@ -1,5 +1,5 @@
 // Command wiregen writes everything that is derived from spec/wire.yaml: the Go constants and offsets, the C header
-// of the BPF programs, the P4 headers, and the reference page.
+// of the BPF programs, the P4 headers, and the reference page with its packet diagrams.
 //
 // It is run by `make generate` from the project's root; `-check` compares instead of writing and exits with 1 if
 // a file is not current.
