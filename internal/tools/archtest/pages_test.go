@@ -85,6 +85,31 @@ func TestTrackRecordIsShort(t *testing.T) {
 	}
 }
 
+// The list of decisions has each record once, with its title.
+func TestDecisionsAreListed(t *testing.T) {
+	const folder = "docs/adr/"
+	list, err := os.ReadFile(filepath.Join(root, folder+"README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files(t, func(name string, text []byte) {
+		number, isRecord := strings.CutPrefix(name, folder)
+		if !isRecord || number == "README.md" {
+			return
+		}
+		title, _, _ := strings.Cut(string(text), "\n")
+		_, title, _ = strings.Cut(strings.TrimPrefix(title, "# "), " ")
+		entry := "[" + number[:4] + "](" + number + ") "
+		if n := strings.Count(string(list), entry); n != 1 {
+			t.Errorf("%sREADME.md has %q %d times: it has the line %q once", folder, entry, n, "- "+entry+title)
+		}
+		_, listed, _ := strings.Cut(string(list), entry)
+		if listed, _, _ = strings.Cut(listed, "\n"); strings.Trim(listed, "| ") != title {
+			t.Errorf("%sREADME.md lists %s as %q, not as %q", folder, number, listed, title)
+		}
+	}, ".md")
+}
+
 var (
 	heading    = regexp.MustCompile("(?m)^#+ +(.+?) *$")
 	notInNames = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
