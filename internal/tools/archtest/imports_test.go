@@ -13,13 +13,14 @@ const (
 	cluster  = "internal/cluster"
 	gateway  = "internal/gateway"
 	member   = "internal/member"
+	keyspace = "internal/keyspace"
 	platform = "internal/platform"
 	verify   = "internal/verify"
 	eval     = "eval" // a module of its own
 	commands = "internal/cli"
 )
 
-var product = []string{"wire", "api", "client", node, cluster, gateway, member, platform}
+var product = []string{"wire", "api", "client", node, cluster, gateway, member, keyspace, platform}
 
 // wing is a folder and the other folders that its packages may import. Packages in one folder may import each other.
 // The rule of the longest folder that holds a package applies.
@@ -47,6 +48,7 @@ var wings = []wing{
 	{gateway + "/core", nil},
 	{gateway + "/placement", nil},
 	{member + "/core", nil},
+	{keyspace + "/core", nil},
 	{node + "/pods", []string{platform}},
 	{"internal/cni", []string{node + "/pods", platform}},
 	{gateway, product},
@@ -182,7 +184,8 @@ func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
 
 // Pure packages compute: time, sender and everything random are arguments.
 var (
-	pure   = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement", member + "/core"}
+	pure = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement", member + "/core",
+		keyspace + "/core"}
 	impure = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog",
 		"context", "math/rand", "math/rand/v2", "crypto/rand"}
 	fromClocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}

@@ -1,0 +1,216 @@
+package core
+
+import "slices"
+
+// Recovery prepares the next era: after a loss of the chain, after a power failure, or for another set of disks. It
+// lives in memory. A recovery that ends early is followed by one with the next number.
+// All methods but [Recovery.Actions] and [Recovery.Done] are events.
+type Recovery struct {
+	without Rule
+	actions []Action
+	record  Record
+	era     uint64
+	stage   stage
+
+	promised  []Disk
+	best      Position
+	from      Disk
+	adopted   Position
+	at        Cursor
+	installed []Disk
+}
+
+// stage is what a recovery waits for.
+type stage uint8
+
+const (
+	claiming   stage = iota // the record
+	promising               // promises of a majority of the last active set
+	taking                  // the content of a disk
+	sealing                 // the seal of the last active era's log
+	installing              // a majority of the next set has the state
+	making                  // the log of the next era
+	activating              // the record
+	done
+	failed
+)
+
+// Recover begins a recovery by a record. next is the set of the next era.
+func Recover(without Rule, r Record, next []Disk) *Recovery {
+	m := &Recovery{without: without, era: r.Newest() + 1}
+	m.record = Record{Active: r.Active, Recovering: m.era, Next: next}
+	m.emit(WriteRecord{m.record})
+	return m
+}
+
+func (m *Recovery) emit(a Action) { m.actions = append(m.actions, a) }
+
+// Actions returns what the caller has to do, in this order, and forgets it.
+func (m *Recovery) Actions() []Action {
+	a := m.actions
+	m.actions = nil
+	return a
+}
+
+// Done reports whether the recovery has ended, and whether its era is active.
+func (m *Recovery) Done() (ended, active bool) { return m.stage >= done, m.stage == done }
+
+// Fail ends a recovery.
+func (m *Recovery) Fail() { m.stage = failed }
+
+// Wrote answers [WriteRecord]. ok is false if the record was not replaced, or if that is not known.
+func (m *Recovery) Wrote(ok bool) {
+	switch {
+	case !ok:
+		m.Fail()
+	case m.stage == claiming:
+		m.stage = promising
+		m.askOrAdopt()
+	case m.stage == activating:
+		m.stage = done
+	}
+}
+
+// Retry repeats what may have been lost on the way to other gateways.
+func (m *Recovery) Retry() {
+	switch m.stage {
+	case promising:
+		m.emit(AskDisks{m.era, m.record.Active.Set})
+	case taking:
+		m.emit(Take{m.from})
+	case sealing:
+		m.emit(ReadCell{m.record.Active.Number, m.at.Next})
+	case installing:
+		m.emit(InstallBase{m.base(), m.record.Next})
+	case making:
+		m.emit(MakeLog{m.era, m.adopted.Index + 1})
+	default:
+	}
+}
+
+func (m *Recovery) askOrAdopt() {
+	switch {
+	case m.record.Active.Number == 0: // the first era begins with nothing
+		m.install()
+	case len(m.record.Active.Set) == 0: // no disk has the state
+		m.Fail()
+	default:
+		m.Retry()
+	}
+}
+
+// Promised takes the [Answer] of a disk to [Replica.Ask].
+func (m *Recovery) Promised(d Disk, a Answer) {
+	set := m.record.Active.Set
+	switch {
+	case m.stage != promising:
+		return
+	case a.Promised > m.era:
+		m.Fail()
+		return
+	case a.Promised > 0, m.without.at(set, d) < 0, m.without.at(m.promised, d) >= 0:
+		return
+	}
+	if len(m.promised) == 0 || m.without.compare(a.Last, m.best) > 0 {
+		m.best, m.from = a.Last, d
+	}
+	if m.promised = append(m.promised, d); len(m.promised) == majority(set) {
+		m.stage = taking
+		m.Retry()
+	}
+}
+
+// Taken answers [Take] with the position of the content that came. The caller keeps the content if it is adopted, and
+// forgets it otherwise: it may be late, or of a disk that was changed or emptied meanwhile.
+func (m *Recovery) Taken(p Position) (adopted bool) {
+	if m.stage != taking || m.without.compare(p, m.best) < 0 {
+		return false
+	}
+	if p.Era >= m.era {
+		m.Fail() // a later recovery has changed the disk
+		return false
+	}
+	m.adopted = p
+	if p.Era != m.record.Active.Number || !m.without.on(Seal) {
+		m.install() // a recovery that installed its state had sealed the log before
+		return true
+	}
+	m.stage = sealing
+	m.at = Cursor{Next: p.Index + 1, Term: p.Term}
+	m.Retry()
+	return true
+}
+
+// Found answers [ReadCell].
+func (m *Recovery) Found(index uint64, cell Cell) {
+	if m.stage != sealing || index != m.at.Next {
+		return
+	}
+	switch m.at.Take(cell) {
+	case Entry: // it does not count: a majority promised to store no more of this era
+		m.Retry()
+	case End:
+		m.emit(WriteSeal{m.record.Active.Number, m.at.Next, m.at.Term})
+	case Sealed, Lost:
+		m.install()
+	case Behind:
+		m.Fail() // the entries of the ring that are overwritten count, so a majority has them
+	}
+}
+
+// SealWritten answers [WriteSeal]. ok is false if the cell had changed, or if that is not known.
+func (m *Recovery) SealWritten(ok bool) {
+	switch {
+	case m.stage != sealing:
+	case ok:
+		m.install()
+	default:
+		m.Retry()
+	}
+}
+
+// base is the position of the state with which the era begins, on the disks of its set.
+func (m *Recovery) base() Position { return Position{Era: m.era, Index: m.adopted.Index} }
+
+func (m *Recovery) install() {
+	m.stage = installing
+	m.Retry()
+	if !m.without.on(Base) || len(m.record.Next) == 0 {
+		m.make()
+	}
+}
+
+// Installed takes the [Answer] of a disk to [Replica.Install].
+func (m *Recovery) Installed(d Disk, a Answer) {
+	switch {
+	case m.stage != installing:
+		return
+	case a.Promised > m.era:
+		m.Fail()
+		return
+	case a.Promised > 0, a.Last.Era != m.era, m.without.at(m.record.Next, d) < 0, m.without.at(m.installed, d) >= 0:
+		return
+	}
+	if m.installed = append(m.installed, d); len(m.installed) == majority(m.record.Next) {
+		m.make()
+	}
+}
+
+func (m *Recovery) make() {
+	m.stage = making
+	m.Retry()
+}
+
+// LogMade answers [MakeLog].
+func (m *Recovery) LogMade(ok bool) {
+	if m.stage != making {
+		return
+	}
+	if !ok {
+		m.Retry()
+		return
+	}
+	m.stage = activating
+	m.record = Record{Active: Era{Number: m.era, Set: slices.Clone(m.record.Next), Base: m.adopted}}
+	m.emit(WriteRecord{m.record})
+}

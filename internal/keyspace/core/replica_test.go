@@ -1,0 +1,63 @@
+package core
+
+import (
+	"reflect"
+	"testing"
+)
+
+// follows makes a replica with a disk that follows era 1 of a set.
+func follows(t *testing.T, set ...Disk) *Replica {
+	t.Helper()
+	m := New(Options{Disk: Disk{1, 1}}, Stored{})
+	m.Synced(0)
+	m.Recorded(Record{Active: Era{Number: 1, Set: set}})
+	want := []Action{Mark{1, Position{Era: 1}}, Enter{1}, ReadLog{1, 1, 1}}
+	if got := m.Actions(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	return m
+}
+
+var firstTwo = []Cell{{Index: 1, Term: 3}, {Index: 2, Term: 3}, {}}
+
+// Without a set, an entry counts when the chain has it: the keyspace is in memory.
+func TestEmptySet(t *testing.T) {
+	m := follows(t)
+	m.Read(7) // waits for the next look
+	m.Log(1, firstTwo)
+	want := []Action{Append{2, 1, 1, 2}, Advance{2}, ReadLog{2, 1, 3}}
+	if got := m.Actions(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	m.Log(2, []Cell{{}})
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Ready{[]uint64{7}}}) {
+		t.Fatal(got)
+	}
+}
+
+// With a set, an entry counts when a majority of its disks has synced it, and no other disk.
+func TestMajority(t *testing.T) {
+	m := follows(t, Disk{1, 1}, Disk{2, 2}, Disk{3, 3})
+	m.Log(1, firstTwo)
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Append{2, 1, 1, 2}}) {
+		t.Fatal(got)
+	}
+	m.Synced(2)
+	report := Report{1, 2}
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{report}) {
+		t.Fatal(got)
+	}
+	m.Reported(Disk{1, 1}, report)
+	m.Reported(Disk{1, 1}, report)
+	m.Reported(Disk{2, 9}, report) // emptied
+	m.Reported(Disk{4, 4}, report)
+	m.Reported(Disk{3, 3}, Report{2, 2})
+	if got := m.Actions(); len(got) > 0 || m.Counted() != 0 {
+		t.Fatal(got, m.Counted())
+	}
+	m.Reported(Disk{3, 3}, Report{1, 1})
+	m.Reported(Disk{2, 2}, report)
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Advance{1}, Advance{2}}) || m.Counted() != 2 {
+		t.Fatal(got, m.Counted())
+	}
+}
