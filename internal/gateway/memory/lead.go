@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,8 +107,13 @@ func (g *Gateway) takeOver(ctx context.Context, term uint64) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			g.o.Log.Debug("the log cannot be taken over yet", "error", err)
-			pause(ctx, nil, retryEvery)
+			level, wait := slog.LevelDebug, retryEvery
+			if errors.Is(err, chainlog.ErrFull) {
+				level, wait = slog.LevelWarn, g.o.LockTTL
+				err = fmt.Errorf("%w: give the chain's nodes more --objects", err)
+			}
+			g.o.Log.Log(ctx, level, "the log cannot be taken over yet", "error", err)
+			pause(ctx, nil, wait)
 		}
 	}
 }

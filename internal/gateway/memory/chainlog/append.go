@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
@@ -25,40 +26,62 @@ func (l *Log) Lead(ctx context.Context, term uint64, apply func(batch []byte) er
 		if len(batches) > 0 {
 			continue
 		}
-		switch {
-		case l.lastTerm > term:
-			return fmt.Errorf("%w: the log has term %d, and this is %d", ErrDeposed, l.lastTerm, term)
-		case l.lastTerm == term: // the fence
+		fenced, err := l.fence(ctx, term)
+		if err != nil {
+			return err
+		}
+		if fenced {
 			l.term = term
 			return l.fencePointer(ctx, term)
-		}
-		if err := l.fence(ctx, term); err != nil {
-			return err
 		}
 	}
 }
 
-// fence writes the first entry of a term at the log's end, if no other writer is faster.
-func (l *Log) fence(ctx context.Context, term uint64) error {
-	slot := l.slot(l.next)
+// fence writes the first entry of a term at the log's end, if no other writer is faster. fenced: it was read before.
+func (l *Log) fence(ctx context.Context, term uint64) (fenced bool, err error) {
+	slot := l.slot(l.at.Next)
 	key := l.entryKey(slot)
 	found, err := l.chain.Get(ctx, key)
 	if err != nil {
-		return l.passing(ctx, key, err)
+		return false, l.passing(ctx, key, err)
 	}
 	r, err := l.seen(slot, &client.Outcome{Result: found})
-	switch {
-	case err != nil:
-		return err
-	case r.term > term:
-		return fmt.Errorf("%w: entry %d has term %d", ErrDeposed, l.next, r.term)
-	case r.index >= l.next && r.term >= l.lastTerm: // it counts, or the reader is behind
+	if err != nil {
+		return false, err
+	}
+	switch l.at.Fence(term, r.cell()) {
+	case core.Written:
+		return true, nil
+	case core.Deposed:
+		return false, fmt.Errorf("%w: the log has term %d, and this is %d", ErrDeposed, max(l.at.Term, r.term), term)
+	case core.ReadOn:
+		return false, nil
+	}
+	if err := l.roomForFence(ctx); err != nil {
+		return false, err
+	}
+	own := record{keyspace: l.meta.ID, term: term, index: l.at.Next, flags: flagFence}
+	if _, err := l.chain.CAS(ctx, key, found.Version, own.encode()); err != nil {
+		return false, l.passing(ctx, key, err)
+	}
+	return false, nil
+}
+
+// roomForFence returns [ErrFull] if a fence would overwrite an entry that no snapshot contains.
+func (l *Log) roomForFence(ctx context.Context) error {
+	if core.Fits(l.at.Next, 1, l.retained.Load(), l.ring()) {
 		return nil
 	}
-	own := record{keyspace: l.meta.ID, term: term, index: l.next, flags: flagFence}
-	if _, err := l.chain.CAS(ctx, key, found.Version, own.encode()); err != nil {
-		return l.passing(ctx, key, err)
+	s, _, _, err := l.look(ctx)
+	switch {
+	case errors.Is(err, ErrLost):
+		return err
+	case err != nil:
+		return l.passing(ctx, l.pointerKey(), err)
+	case !core.Fits(l.at.Next, 1, s.Index, l.ring()):
+		return ErrFull
 	}
+	l.retained.Store(s.Index)
 	return nil
 }
 
@@ -102,22 +125,23 @@ func (l *Log) Append(ctx context.Context, batch []byte) error {
 	if n > l.meta.Entries/2 {
 		return ErrTooLarge
 	}
-	if l.next+uint64(n)-1 > l.retained.Load()+uint64(l.meta.Entries) {
+	if !core.Fits(l.at.Next, uint64(n), l.retained.Load(), l.ring()-core.Fences(l.ring())) {
 		return ErrFull
 	}
 	values := make([][]byte, n)
 	for i := range values {
 		piece := batch[i*most : min((i+1)*most, len(batch))]
 		r := record{
-			keyspace: l.meta.ID, term: l.term, index: l.next + uint64(i), flags: flags, left: uint32(n - 1 - i), payload: piece,
+			keyspace: l.meta.ID, term: l.term, index: l.at.Next + uint64(i), flags: flags,
+			left: uint32(n - 1 - i), payload: piece,
 		}
 		values[i] = r.encode()
 	}
-	if err := l.write(ctx, l.next, values); err != nil {
+	if err := l.write(ctx, l.at.Next, values); err != nil {
 		l.term = 0
 		return err
 	}
-	l.next += uint64(n)
+	l.at.Next += uint64(n)
 	return nil
 }
 
@@ -170,11 +194,12 @@ func (l *Log) written(ctx context.Context, index uint64, o *client.Outcome) (don
 		return false, l.passing(ctx, l.entryKey(slot), err)
 	}
 	r, err := l.seen(slot, &client.Outcome{Result: found})
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case r.term > l.term:
+	}
+	step := core.Judge(l.term, index, r.cell())
+	if step == core.Deposed {
 		return false, fmt.Errorf("%w: entry %d has term %d", ErrDeposed, index, r.term)
 	}
-	return r.term == l.term && r.index == index, nil
+	return step == core.Written, nil
 }

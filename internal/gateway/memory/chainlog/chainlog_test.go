@@ -143,7 +143,7 @@ func TestIncompleteBatch(t *testing.T) {
 	}
 	// The first and the third of four pieces arrive, and the writer is gone.
 	for _, i := range []uint64{0, 2} {
-		r := record{keyspace: a.meta.ID, term: 2, index: a.next + i, left: uint32(3 - i), payload: []byte("piece")}
+		r := record{keyspace: a.meta.ID, term: 2, index: a.at.Next + i, left: uint32(3 - i), payload: []byte("piece")}
 		if err := a.write(t.Context(), r.index, [][]byte{r.encode()}); err != nil {
 			t.Fatal(err)
 		}
@@ -158,10 +158,46 @@ func TestIncompleteBatch(t *testing.T) {
 	if got := fmt.Sprint(readAll(t, openLog(t, c))); got != "[whole next after]" {
 		t.Error(got)
 	}
-	late := record{keyspace: a.meta.ID, term: 2, index: a.next + 1, left: 2, payload: []byte("late")}
+	late := record{keyspace: a.meta.ID, term: 2, index: a.at.Next + 1, left: 2, payload: []byte("late")}
 	if err := a.write(t.Context(), late.index, [][]byte{late.encode()}); !errors.Is(err, ErrDeposed) {
 		t.Errorf("the earlier writer's second piece: %v", err)
 	}
+}
+
+// Writers that take over overwrite no entry that no snapshot contains, however often: the log ends full, not lost.
+func TestFencesOverwriteNothing(t *testing.T) {
+	const entries = 32
+	c := newLog(t, entries)
+	a := leads(t, c, 2)
+	written := 0
+	for ; ; written++ {
+		err := a.Append(t.Context(), []byte{byte(written)})
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	term := uint64(2)
+	for ; ; term++ {
+		next := openLog(t, c)
+		err := next.Lead(t.Context(), term+1, ignore)
+		if got := len(readAll(t, openLog(t, c))); got != written {
+			t.Fatalf("after term %d the log has %d of %d batches: %v", term+1, got, written, err)
+		}
+		if errors.Is(err, ErrFull) && term > 2 {
+			break
+		}
+		if err != nil {
+			t.Fatalf("term %d: %v", term+1, err)
+		}
+		a = next
+	}
+	if err := a.Save(t.Context(), term, a.Next()-1, term, writes(nil)); err != nil {
+		t.Fatal(err)
+	}
+	leads(t, c, term+1) // the snapshot made room
 }
 
 // The ring is reused once a snapshot has its entries, and a reader that was too slow loads the snapshot.
@@ -215,7 +251,7 @@ func TestLost(t *testing.T) {
 	a := leads(t, c, 2)
 	reader := openLog(t, c)
 	readAll(t, reader)
-	if _, err := c.Delete(t.Context(), a.entryKey(a.slot(a.next))); err != nil {
+	if _, err := c.Delete(t.Context(), a.entryKey(a.slot(a.at.Next))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), c, name); !errors.Is(err, ErrLost) {

@@ -3,6 +3,8 @@ package chainlog
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
 
 // record is the value of an object: an entry of the log, or a piece of a snapshot.
@@ -26,6 +28,9 @@ const (
 	formatRecord = 2
 	headerBytes  = 1 + 8 + 8 + 8 + 1 + 4
 )
+
+// cell is the record as the decisions about the log see it.
+func (r *record) cell() core.Cell { return core.Cell{Index: r.index, Term: r.term} }
 
 var errFormat = errors.New("the object has another format")
 

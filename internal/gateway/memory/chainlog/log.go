@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
 
 // Errors to compare with errors.Is.
@@ -51,8 +52,7 @@ type Log struct {
 	prefix string
 	meta   meta
 
-	next     uint64   // the index of the next entry
-	lastTerm uint64   // of the entry before
+	at       core.Cursor
 	term     uint64   // of this writer; 0: it only reads
 	versions []uint64 // of the ring's objects as last seen
 	partial  []byte   // pieces of a batch whose last one was not read
@@ -69,7 +69,7 @@ func prefixOf(name string) string { return "memory/" + name + "/" }
 
 // Open opens a keyspace to read it from its beginning or from its snapshot. The error is ErrNone if there is none.
 func Open(ctx context.Context, chain *client.Client, name string) (*Log, error) {
-	l := &Log{chain: chain, prefix: prefixOf(name), next: 1}
+	l := &Log{chain: chain, prefix: prefixOf(name), at: core.Cursor{Next: 1}}
 	r, err := chain.Get(ctx, l.metaKey())
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, ErrNone
@@ -116,16 +116,19 @@ func (l *Log) ID() uint64 { return l.meta.ID }
 func (l *Log) Revision() int64 { return l.meta.Revision }
 
 // Next is the index of the next entry.
-func (l *Log) Next() uint64 { return l.next }
+func (l *Log) Next() uint64 { return l.at.Next }
 
 // LastTerm is the term of the entry before the next one.
-func (l *Log) LastTerm() uint64 { return l.lastTerm }
+func (l *Log) LastTerm() uint64 { return l.at.Term }
 
 // SnapshotDue reports whether half of the ring was written since the newest snapshot. applied is the last applied
 // entry.
 func (l *Log) SnapshotDue(applied uint64) bool {
 	return applied >= l.retained.Load()+uint64(l.meta.Entries)/2
 }
+
+// ring is the number of the log's objects.
+func (l *Log) ring() uint64 { return uint64(l.meta.Entries) }
 
 // payloadBytes is the most bytes of a batch in one entry.
 func (l *Log) payloadBytes() int { return l.meta.ValueBytes - headerBytes }

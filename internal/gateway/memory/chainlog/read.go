@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
 
 // readAhead is how many entries are read at once while there are more.
@@ -55,26 +56,22 @@ func (l *Log) readRun(ctx context.Context, n int) ([]record, error) {
 	n = min(n, l.meta.Entries)
 	keys := make([]string, n)
 	for i := range keys {
-		keys[i] = l.entryKey(l.slot(l.next + uint64(i)))
+		keys[i] = l.entryKey(l.slot(l.at.Next + uint64(i)))
 	}
 	var run []record
-	term := l.lastTerm
-	for i, o := range l.chain.GetMany(ctx, keys) {
-		index := l.next + uint64(i)
-		r, err := l.seen(l.slot(index), &o)
+	at := l.at
+	for _, o := range l.chain.GetMany(ctx, keys) {
+		r, err := l.seen(l.slot(at.Next), &o)
 		if err != nil {
 			return run, err
 		}
-		if r.index > index {
-			if i > 0 {
-				return run, nil
-			}
+		verdict := at.Take(r.cell())
+		switch {
+		case verdict == core.Behind && len(run) == 0:
 			return nil, ErrBehind
-		}
-		if r.index != index || r.term < term {
+		case verdict != core.Entry:
 			return run, nil
 		}
-		term = r.term
 		run = append(run, r)
 	}
 	return run, nil
@@ -98,7 +95,7 @@ func (l *Log) seen(slot int, o *client.Outcome) (record, error) {
 
 // accept takes the next entry. It returns a batch if this was its last piece.
 func (l *Log) accept(r *record) (batch []byte, complete bool, err error) {
-	l.next, l.lastTerm = r.index+1, r.term
+	l.at = core.Cursor{Next: r.index + 1, Term: r.term}
 	if r.flags&flagFence != 0 {
 		l.partial = nil
 		return nil, false, nil

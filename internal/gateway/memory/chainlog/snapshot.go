@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
 
 // Snapshot names a complete snapshot. The zero value is the empty keyspace.
@@ -56,7 +57,7 @@ func (l *Log) Load(ctx context.Context, restore func(io.Reader) error) (loaded b
 		if err != nil {
 			return false, err
 		}
-		if s.Index < l.next {
+		if s.Index < l.at.Next {
 			return false, nil
 		}
 		r := &pieceReader{ctx: ctx, log: l, snapshot: &s}
@@ -79,7 +80,7 @@ func (l *Log) Load(ctx context.Context, restore func(io.Reader) error) (loaded b
 		case !errors.Is(r.err, io.EOF):
 			return false, r.err
 		}
-		l.next, l.lastTerm, l.partial = s.Index+1, s.LastTerm, nil
+		l.at, l.partial = core.Cursor{Next: s.Index + 1, Term: s.LastTerm}, nil
 		return true, nil
 	}
 }
