@@ -315,7 +315,7 @@ lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that change
 # that compute in one goroutine for minutes. CI runs each package once: under the race detector, or, if race leaves it or tests of it
 # out, without. Four packages run at a time: their tests mostly wait.
 RACE_BPF := dataplane/xdp|internal/cni|baseline/xdp|cli/lab|cli/bench|cli/papers|eval/bench|verify/lab|tools/guides|tools/kernels
-RACE_SLOW := tools/archtest|cluster/reconfig|verify/sim|verify/gatewaysim|verify/membersim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
+RACE_SLOW := tools/archtest|cluster/reconfig|verify/sim|verify/gatewaysim|verify/membersim|verify/keyspacesim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
 # Tests of the bytecode, which the race detector cannot see, and the packages that have them.
 RACE_SKIP := ^(TestRandomPackets|TestTaggedRandomPackets|TestVectors|TestTaggedVectors|TestMachineClock|TestMachineOrder|TestMachineSmall|TestForgeries.*|TestTransit|TestClientsAreLimited)$$
 RACE_PARTLY := verify/harness|baseline/netchain|baseline/netcraqpaper

@@ -48,6 +48,7 @@ type simFlags struct {
 	trace, json    bool
 	gateway        bool
 	member         bool
+	keyspace       bool
 }
 
 // SimResult is the output of `netcraq sim --json`.
@@ -100,6 +101,10 @@ With --member, etcd members that read through the chain run with a model of etcd
 linearizable answer must have a revision that is not below any that was shown before. --without then takes a rule of
 docs/member.md. An unknown name lists them.
 
+With --keyspace, the decisions of a keyspace on disks run with models of a chain, of disks that lose what was not synced,
+and of the record in the controllers' etcd. Every state that is shown must continue all that were shown before.
+--without then takes a rule of docs/keyspace.md. An unknown name lists them.
+
 A failing seed of --protocol netcraq is run again with fewer faults and operations as long as it still fails. Its last
 steps are printed and written to a file, with the command that repeats the run.`,
 		Example: `  netcraq sim --seeds 1000
@@ -108,6 +113,7 @@ steps are printed and written to a file, with the command that repeats the run.`
   netcraq sim --without C1 --json
   netcraq sim --gateway --seeds 1000 --without fence
   netcraq sim --member --seeds 1000 --without session
+  netcraq sim --keyspace --seeds 1000 --without seal
   netcraq sim --protocol netchain --seeds 100
   netcraq sim --protocol netcraq-published --first-seed 3 --seeds 1 --trace`,
 		Args: cobra.NoArgs,
@@ -122,7 +128,8 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
 	f.StringVar(&flags.without, "without", "",
 		"disable a rule of the protocol: R4, W2, W5, W8, W12, W14, H4, G1 to G5, L5 or C1 to C9; "+
-			"with --gateway a rule of docs/gateway.md, with --member one of docs/member.md")
+			"with --gateway a rule of docs/gateway.md, with --member one of docs/member.md, with --keyspace one of "+
+			"docs/keyspace.md")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults to leave out, separated by commas")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
@@ -131,6 +138,7 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.IntVar(&flags.jobs, "jobs", runtime.GOMAXPROCS(0), "number of runs in parallel")
 	f.BoolVar(&flags.gateway, "gateway", false, "simulate gateways in front of etcd")
 	f.BoolVar(&flags.member, "member", false, "simulate etcd members that read through the chain")
+	f.BoolVar(&flags.keyspace, "keyspace", false, "simulate the decisions of a keyspace on disks")
 	f.BoolVar(&flags.trace, "trace", false, "show the last steps of the first seed, whether it fails or not")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
@@ -160,6 +168,8 @@ func (f *simFlags) run(c *cobra.Command, _ []string) error {
 		simulate = runMemberSim
 	case f.gateway:
 		simulate = runGatewaySim
+	case f.keyspace:
+		simulate = runKeyspaceSim
 	}
 	return simulate(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), f)
 }

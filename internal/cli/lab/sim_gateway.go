@@ -28,13 +28,13 @@ type gatewaySimResult struct {
 // seedOnly checks the flags of a simulation whose seed determines all else.
 func (f *simFlags) seedOnly() error {
 	switch {
-	case f.gateway && f.member:
-		return errors.New("choose --gateway or --member")
+	case f.gateway && f.member || f.gateway && f.keyspace || f.member && f.keyspace:
+		return errors.New("choose one of --gateway, --member and --keyspace")
 	case f.seeds < 1 || f.jobs < 1:
 		return errors.New("numbers of seeds and jobs are positive")
 	case f.plane != "chain" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
-		return errors.New("--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway and --member: " +
-			"the seed determines all else")
+		return errors.New("--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway, --member and " +
+			"--keyspace: the seed determines all else")
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ func TestSimOfModels(t *testing.T) {
 	for _, c := range []struct {
 		what, without string
 		violated      bool
-	}{{"--gateway", "", false}, {"--gateway", "intent", true}, {"--member", "", false}, {"--member", "push", true}} {
+	}{{"--gateway", "", false}, {"--gateway", "intent", true}, {"--member", "", false}, {"--member", "push", true},
+		{"--keyspace", "", false}, {"--keyspace", "apply", true}} {
 		t.Run(c.what+" without "+c.without, func(t *testing.T) {
 			out, _, err := clitest.Execute(t.Context(), newSimCommand(), c.what, "--seeds", "10", "--json",
 				"--without", c.without, "--counterexamples", examples)
@@ -38,5 +39,11 @@ func TestSimOfModels(t *testing.T) {
 	}
 	if _, _, err := clitest.Execute(t.Context(), newSimCommand(), "--member", "--without", "intent"); err == nil {
 		t.Error("intent is no rule of a member")
+	}
+	if _, _, err := clitest.Execute(t.Context(), newSimCommand(), "--keyspace", "--without", "push"); err == nil {
+		t.Error("push is no rule of a keyspace")
+	}
+	if _, _, err := clitest.Execute(t.Context(), newSimCommand(), "--keyspace", "--member"); err == nil {
+		t.Error("two simulations at once")
 	}
 }

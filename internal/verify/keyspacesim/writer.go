@@ -1,0 +1,102 @@
+package keyspacesim
+
+import "github.com/netcraq/netcraq/internal/keyspace/core"
+
+// writer appends to an era's log with a term. Nobody trusts the lock that gave the term: there may be several writers.
+type writer struct {
+	l         *life
+	era, term uint64
+	leads     bool
+	trying    bool
+	next      uint64
+}
+
+// elections gives the lock to some gateway now and then.
+func (w *world) elections() {
+	for _, i := range w.rng.Perm(len(w.gateways)) {
+		if l := w.gateways[i].life; l != nil && l.core.Status().Entered &&
+			(!w.Fresh || l.era() == w.record.Active.Number) {
+			w.terms++
+			l.writer = &writer{l: l, era: l.era(), term: w.terms}
+			w.note("%v has the lock with term %d", l, w.terms)
+			break
+		}
+	}
+	next := w.exp(w.Elect)
+	if w.calm { // somebody keeps it
+		next = 200 * ms
+	}
+	w.After(ms+next, w.elections)
+}
+
+// lead makes the log the writer's.
+func (l *life) lead() {
+	m, s := l.writer, l.core.Status()
+	if m == nil || m.leads || m.trying || !s.Entered || s.Broken {
+		return
+	}
+	m.trying = true
+	l.w.chain.read(l, m.era, s.At.Next, func(found stored, ok bool) {
+		m.trying = false
+		now := l.core.Status()
+		if !ok || l.writer != m || now.At != s.At {
+			return
+		}
+		switch s.At.Fence(m.term, found.cell) {
+		case core.Written:
+			m.leads, m.next = true, s.At.Next
+			l.w.note("%v writes era %d from entry %d on", l, m.era, m.next)
+		case core.Deposed:
+			l.writer = nil
+		case core.ReadOn:
+			l.core.Poll()
+		case core.WriteCell:
+			if core.Fits(s.At.Next, 1, l.core.Counted(), uint64(l.w.Ring)) {
+				m.trying = true
+				l.w.chain.write(l, m.era, s.At.Next, found.version, core.Cell{Index: s.At.Next, Term: m.term}, l.w.id(), func(_, _ bool) {
+					m.trying = false
+					l.core.Poll()
+				})
+			}
+		}
+	})
+}
+
+// append writes an entry behind the log's end, if it has room. It returns the entry's index, or 0.
+func (m *writer) append(id uint64) uint64 {
+	counted := m.l.core.Counted()
+	if m.next > counted+uint64(m.l.w.Ahead) || !core.Fits(m.next, 1, counted, uint64(m.l.w.Ring)) {
+		return 0
+	}
+	index := m.next
+	m.next++
+	m.put(index, id)
+	return index
+}
+
+// put writes an entry until it is there or the writer is deposed.
+func (m *writer) put(index, id uint64) {
+	chain, l := &m.l.w.chain, m.l
+	chain.read(l, m.era, index, func(found stored, ok bool) {
+		switch {
+		case l.writer != m || found.cell.Lost && ok:
+			return
+		case !ok:
+			m.put(index, id)
+			return
+		}
+		switch core.Judge(m.term, index, found.cell) {
+		case core.Deposed:
+			l.writer = nil
+		case core.WriteCell:
+			chain.write(l, m.era, index, found.version, core.Cell{Index: index, Term: m.term}, id, func(swapped, ok bool) {
+				switch {
+				case swapped && ok:
+					l.core.Poll()
+				case l.writer == m:
+					m.put(index, id)
+				}
+			})
+		}
+	})
+}
