@@ -8,8 +8,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -33,7 +31,7 @@ func (o *Options) startNull() (*null, error) {
 		return nil, err
 	}
 	s := grpcserver.New(grpcserver.Options{
-		Codec: encoding.GetCodecV2(grpcproto.Name), MaxMessageBytes: 1 << 20, PingEvery: time.Minute, PingTimeout: time.Minute,
+		Codec: grpcserver.Proto{}, MaxMessageBytes: 1 << 20, PingEvery: time.Minute, PingTimeout: time.Minute,
 		Unary: func(method string) bool { return method == pb.KV_Txn_FullMethodName },
 		Begin: func(c *grpcserver.Call, _ string, _ []byte) bool {
 			c.Answer(success)

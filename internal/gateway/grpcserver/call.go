@@ -44,6 +44,7 @@ type Call struct {
 	unannounced int
 	window      int    // bytes that may be sent
 	pending     []byte // messages that wait for a window
+	buffer      []byte // of pending, if it is one of the pool
 	headed      bool   // the header has been sent
 	trailer     bool   // nothing comes after pending but the trailer
 	status      *status.Status
@@ -240,7 +241,7 @@ func (s *Call) abort() {
 	s.over = true
 	s.drop()
 	s.conn.hold(-len(s.pending))
-	s.pending = nil
+	s.sent()
 	s.yield()
 	if s.cancel != nil {
 		s.cancel()
@@ -304,7 +305,7 @@ func (s *Call) pump() {
 	before := len(s.pending)
 	for len(s.pending) > 0 && s.window > 0 && c.window > 0 && len(c.out) < maxOutputBytes {
 		n := min(len(s.pending), s.window, c.window, c.maxFrame)
-		c.out = append(appendFrame(c.out, http2.FrameData, 0, s.id, n), s.pending[:n]...)
+		c.out = append(appendFrame(grow(c.out, frameBytes+n), http2.FrameData, 0, s.id, n), s.pending[:n]...)
 		s.pending, s.window, c.window = s.pending[n:], s.window-n, c.window-n
 		c.work.Signal()
 	}
@@ -312,7 +313,7 @@ func (s *Call) pump() {
 	c.owed += len(s.pending) - before
 	c.count()
 	if len(s.pending) == 0 {
-		s.pending = nil
+		s.sent()
 	}
 	s.wake()
 	switch {
@@ -416,25 +417,22 @@ func (s *Call) SendMsg(m any) error {
 			return err
 		}
 	}
-	data, err := s.conn.server.o.Codec.Marshal(m)
+	data, err := s.encode(m)
 	if err != nil {
 		return status.Errorf(codes.Internal, "an answer cannot be encoded: %v", err)
 	}
-	defer data.Free()
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.over || s.trailer {
+		free(data)
 		return s.lost()
 	}
 	s.head()
-	c.held += prefixBytes + data.Len()
-	c.charge(prefixBytes + data.Len() - s.room.answered) // at once: others wait for what is freed
+	c.held += len(data)
+	c.charge(len(data) - s.room.answered) // at once: others wait for what is freed
 	s.room.answered = 0
-	s.pending = appendPrefix(slices.Grow(s.pending, prefixBytes+data.Len()), data.Len())
-	for _, part := range data {
-		s.pending = append(s.pending, part.ReadOnlyData()...)
-	}
+	s.enqueue(data)
 	if s.unary {
 		return nil
 	}
@@ -444,6 +442,34 @@ func (s *Call) SendMsg(m any) error {
 		return s.lost()
 	}
 	return nil
+}
+
+// encode returns an encoded message behind its prefix, in a buffer of the pool.
+func (s *Call) encode(m any) ([]byte, error) {
+	data := newBuffer(prefixBytes + size(m))
+	encoded, err := s.conn.server.o.Codec.Append(data[:prefixBytes], m)
+	if err != nil {
+		free(data)
+		return nil, err
+	}
+	appendPrefix(encoded[:0], len(encoded)-prefixBytes)
+	return encoded, nil
+}
+
+// enqueue has encoded messages wait for a window. It takes their buffer. The caller holds mu.
+func (s *Call) enqueue(messages []byte) {
+	if len(s.pending) == 0 {
+		s.pending, s.buffer = messages, messages
+		return
+	}
+	s.pending = append(s.pending, messages...)
+	free(messages)
+}
+
+// sent gives back the buffer of messages that nobody waits for any more. The caller holds mu.
+func (s *Call) sent() {
+	free(s.buffer)
+	s.pending, s.buffer = nil, nil
 }
 
 // uncounted returns the size of an answer that exists already, without what was counted when it was received.

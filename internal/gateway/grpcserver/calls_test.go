@@ -19,9 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
-	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -55,7 +53,7 @@ func startServer(t *testing.T, set ...func(*Options)) *tested {
 	}
 	s := &tested{address: l.Addr().String(), waiting: make(chan context.Context, 2*maxCalls)}
 	o := Options{
-		Codec: encoding.GetCodecV2(proto.Name), Unary: func(m string) bool { return m != both },
+		Codec: Proto{}, Unary: func(m string) bool { return m != both },
 		Waits: func(m string) bool { return m == waits },
 		Begin: func(c *Call, method string, message []byte) bool {
 			message = bytes.Clone(message)

@@ -430,6 +430,7 @@ func (c *conn) write() {
 // keep returns a buffer to be used again; nil if an idle connection may not keep as much.
 func keep(buffer []byte) []byte {
 	if cap(buffer) > maxKept {
+		free(buffer)
 		return nil
 	}
 	return buffer[:0]
@@ -536,6 +537,9 @@ func (c *conn) watch() (stop func()) {
 	timer = time.AfterFunc(o.PingEvery, check)
 	return func() { timer.Stop() }
 }
+
+// frameBytes is the length of a frame's header.
+const frameBytes = 9
 
 // appendFrame appends the header of a frame.
 func appendFrame(b []byte, kind http2.FrameType, flags http2.Flags, id uint32, length int) []byte {

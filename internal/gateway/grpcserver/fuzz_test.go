@@ -11,8 +11,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -55,7 +53,7 @@ func FuzzFrames(f *testing.F) {
 		w.WriteGoAway(1, 0, nil)
 	}))
 	server := New(Options{
-		Codec: encoding.GetCodecV2(proto.Name), Unary: func(m string) bool { return m == echo },
+		Codec: Proto{}, Unary: func(m string) bool { return m == echo },
 		Page: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }), MaxMessageBytes: 1 << 16,
 		Handle: func(_ string, s grpc.ServerStream) error {
 			var m wrapperspb.BytesValue

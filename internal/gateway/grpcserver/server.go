@@ -11,12 +11,11 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 )
 
 // Options say how calls are answered.
 type Options struct {
-	Codec encoding.CodecV2
+	Codec Codec
 	// Unary reports whether a method has one request and one answer. Its request is received before the call begins.
 	Unary func(method string) bool
 	// Begin may take a unary call. It must not wait. If it returns true, [Call.Answer], [Call.Fail] or [Call.Pass] follows, once,

@@ -18,8 +18,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
@@ -208,7 +206,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 	streams[relayMethod] = s.serveRelay
 	return grpcserver.New(grpcserver.Options{
 		Begin: s.begin,
-		Codec: encoding.GetCodecV2(proto.Name), Unary: func(method string) bool { return unary[method] },
+		Codec: grpcserver.Proto{}, Unary: func(method string) bool { return unary[method] },
 		Handle: func(method string, down grpc.ServerStream) error {
 			handle := streams[method]
 			switch {

@@ -4,6 +4,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
 // frame is a message that is passed on without being decoded.
@@ -31,6 +33,18 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return f.data, nil
 	}
 	return c.CodecV2.Marshal(v)
+}
+
+// Append implements [grpcserver.Codec].
+func (c codec) Append(b []byte, v any) ([]byte, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return grpcserver.Proto{}.Append(b, v)
+	}
+	for _, part := range f.data {
+		b = append(b, part.ReadOnlyData()...)
+	}
+	return b, nil
 }
 
 // Unmarshal keeps a reference of the bytes, which the caller frees.

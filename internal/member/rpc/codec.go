@@ -1,25 +1,24 @@
 package rpc
 
 import (
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
 // codec counts what it encodes and decodes, as that of etcd's own gRPC server.
-type codec struct{ encoding.CodecV2 }
+type codec struct{ grpcserver.Proto }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
-
-// Marshal encodes an answer.
-func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	data, err := c.CodecV2.Marshal(v)
-	sentBytes.Add(float64(data.Len()))
-	return data, err
+// Append encodes an answer.
+func (c codec) Append(b []byte, m any) ([]byte, error) {
+	before := len(b)
+	b, err := c.Proto.Append(b, m)
+	sentBytes.Add(float64(len(b) - before))
+	return b, err
 }
 
 // Unmarshal decodes a request.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	receivedBytes.Add(float64(data.Len()))
-	return c.CodecV2.Unmarshal(data, v)
+	return c.Proto.Unmarshal(data, v)
 }

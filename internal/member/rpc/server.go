@@ -67,7 +67,7 @@ func New(s *etcdserver.EtcdServer, o Options) *Server {
 	}
 	r.register(s)
 	r.calls = grpcserver.New(grpcserver.Options{
-		Codec: newCodec(), Unary: func(method string) bool { return r.handlers[method].unary != nil },
+		Codec: codec{}, Unary: func(method string) bool { return r.handlers[method].unary != nil },
 		Begin: r.begin, Handle: r.handle, Waits: func(string) bool { return true },
 		Memory:          grpcserver.NewMemory(math.MaxInt), // etcd has no bound
 		MaxMessageBytes: int(s.Cfg.MaxRequestBytesWithOverhead()), MaxCalls: int(s.Cfg.MaxConcurrentStreams),

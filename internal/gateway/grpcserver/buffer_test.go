@@ -1,0 +1,42 @@
+package grpcserver
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// TestBuffers requires that a buffer has room for what it is for, and not for much more.
+func TestBuffers(t *testing.T) {
+	for n := 1; n <= 2<<mostBuffer; n = n*3/2 + 1 {
+		b := newBuffer(n)
+		if len(b) != 0 || cap(b) < n || cap(b) > max(2*n, 1<<leastBuffer) {
+			t.Errorf("for %d bytes: length %d, room for %d", n, len(b), cap(b))
+		}
+		free(b)
+		grown := grow(append(newBuffer(n), "kept"...), 3*n)
+		if string(grown) != "kept" || cap(grown)-len(grown) < 3*n {
+			t.Errorf("a buffer for %d bytes has become %q, with room for %d more", n, grown, cap(grown)-len(grown))
+		}
+		free(grown)
+	}
+	for _, odd := range [][]byte{nil, make([]byte, 3), make([]byte, 0, 3<<leastBuffer), make([]byte, 0, 4<<mostBuffer)} {
+		free(odd) // none of them must be found where a longer one is looked for
+	}
+	for n := 1; n <= 1<<mostBuffer; n *= 2 {
+		if b := newBuffer(n); cap(b) < n {
+			t.Errorf("for %d bytes: room for %d", n, cap(b))
+		}
+	}
+}
+
+// TestAnswersTakeLittleMemory requires that encoded answers of a size that is not one of a pool's cost about what they are
+// long. With gRPC's pool each would take a mebibyte.
+func TestAnswersTakeLittleMemory(t *testing.T) {
+	const length = 40 << 10
+	s := &Call{conn: &conn{server: New(Options{Codec: Proto{}})}}
+	data, err := s.encode(wrapperspb.Bytes(make([]byte, length)))
+	if err != nil || len(data) < length || cap(data) > 2*length {
+		t.Errorf("%d bytes with room for %d, error %v", len(data), cap(data), err)
+	}
+}

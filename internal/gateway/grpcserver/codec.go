@@ -1,0 +1,34 @@
+package grpcserver
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+)
+
+// Codec encodes and decodes messages.
+type Codec interface {
+	// Append appends an encoded message.
+	Append(b []byte, m any) ([]byte, error)
+	Unmarshal(data mem.BufferSlice, m any) error
+}
+
+// Proto is the codec of Protocol Buffers.
+type Proto struct{}
+
+// Append implements [Codec].
+func (Proto) Append(b []byte, m any) ([]byte, error) {
+	message, is := m.(proto.Message)
+	if !is {
+		return b, fmt.Errorf("%T is no message of Protocol Buffers", m)
+	}
+	return proto.MarshalOptions{}.MarshalAppend(b, message)
+}
+
+// Unmarshal implements [Codec].
+func (Proto) Unmarshal(data mem.BufferSlice, m any) error {
+	return encoding.GetCodecV2(grpcproto.Name).Unmarshal(data, m)
+}
