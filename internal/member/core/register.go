@@ -228,10 +228,9 @@ func (m *Machine) show(now int64) {
 	if len(m.reveals) == 0 {
 		return
 	}
-	free := !m.joined() && (!m.exposed || !m.on(OffWait))
 	var ids []uint64
 	m.reveals = slices.DeleteFunc(m.reveals, func(r reveal) bool {
-		shown := free || m.exposed && m.known.covers(r.point) || m.seenOut(now, &r)
+		shown := m.MayShow(r.point) || m.seenOut(now, &r)
 		if shown {
 			ids = append(ids, r.id)
 		}
@@ -244,6 +243,11 @@ func (m *Machine) show(now int64) {
 		m.looking = true
 		m.emit(Look{})
 	}
+}
+
+// MayShow reports whether p, which the own store has, may be shown now. If not, [Machine.Reveal] says when it may.
+func (m *Machine) MayShow(p Point) bool {
+	return !m.joined() && (!m.exposed || !m.on(OffWait)) || m.exposed && m.known.covers(p)
 }
 
 // seenOut reports whether a sample taken since the call says that this member has been out for long: its record could

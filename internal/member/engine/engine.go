@@ -59,11 +59,25 @@ type Engine struct {
 	machine *core.Machine
 	last    uint64
 	reads   map[uint64]func(core.Point, member.Reason)
-	arrived []uint64                 // reads that the machine does not know yet
+	arrived arrived
 	waiting map[uint64]chan struct{} // reveals and leaves
 	off     uint64                   // the leave of SetOff; 0: none
 	phase   core.Status              // as logged
 }
+
+// arrived are reads and reveals that the machine does not know yet.
+type arrived struct {
+	reads   []uint64
+	reveals []reveal
+}
+
+// reveal is a point that is to be shown.
+type reveal struct {
+	id    uint64
+	point core.Point
+}
+
+func (a *arrived) empty() bool { return len(a.reads)+len(a.reveals) == 0 }
 
 // Start begins to take part.
 func Start(o Options) *Engine {
@@ -185,29 +199,49 @@ func (e *Engine) ReadPoint(then func(core.Point, member.Reason)) {
 	defer e.mu.Unlock()
 	e.last++
 	e.reads[e.last] = then
-	if e.arrived = append(e.arrived, e.last); len(e.arrived) == 1 {
+	e.gatherLater()
+	e.arrived.reads = append(e.arrived.reads, e.last)
+}
+
+// gatherLater has the machine told of what arrives next. The lock is held.
+func (e *Engine) gatherLater() {
+	if e.arrived.empty() {
 		go e.gather()
 	}
 }
 
-// gather tells the machine of the reads that have arrived. It first lets other goroutines run: the busier the process
-// is, the more reads share a bundle.
+// gather tells the machine of the reads and reveals that have arrived. It first lets other goroutines run: the busier the
+// process is, the more reads share a bundle, and the more reveals a push.
 func (e *Engine) gather() {
 	runtime.Gosched()
 	e.do(func(now int64) {
-		for _, id := range e.arrived {
+		if len(e.arrived.reveals) > 0 {
+			e.machine.Advance(member.Applied(e.o.Server))
+		}
+		for _, r := range e.arrived.reveals {
+			e.machine.Reveal(now, r.id, r.point, core.Local)
+		}
+		for _, id := range e.arrived.reads {
 			e.machine.Read(now, id)
 		}
-		e.arrived = e.arrived[:0]
+		e.arrived.reads, e.arrived.reveals = e.arrived.reads[:0], e.arrived.reveals[:0]
 	})
 }
 
 // Reveal implements [member.Register].
 func (e *Engine) Reveal(ctx context.Context, p core.Point) error {
-	return e.await(ctx, func(now int64, id uint64) {
-		e.machine.Advance(member.Applied(e.o.Server))
-		e.machine.Reveal(now, id, p, core.Local)
-	})
+	e.mu.Lock()
+	if e.machine.MayShow(p) {
+		e.mu.Unlock()
+		return nil
+	}
+	e.last++
+	id, done := e.last, make(chan struct{})
+	e.waiting[id] = done
+	e.gatherLater()
+	e.arrived.reveals = append(e.arrived.reveals, reveal{id, p})
+	e.mu.Unlock()
+	return e.wait(ctx, id, done)
 }
 
 // Pause implements [member.Register].
@@ -237,7 +271,11 @@ func (e *Engine) await(ctx context.Context, begin func(now int64, id uint64)) er
 		e.waiting[id] = done
 		begin(now, id)
 	})
-	var err error
+	return e.wait(ctx, id, done)
+}
+
+// wait returns when the machine has ended what waits.
+func (e *Engine) wait(ctx context.Context, id uint64, done <-chan struct{}) (err error) {
 	select {
 	case <-done:
 		return nil

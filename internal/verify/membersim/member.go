@@ -242,6 +242,11 @@ func (l *life) reveal(p core.Point, kind core.Kind, then func()) {
 	id := l.m.w.id()
 	l.reveals[id] = then
 	l.event(func() {
+		if l.core.MayShow(p) {
+			delete(l.reveals, id)
+			l.soon(then)
+			return
+		}
 		l.core.Advance(l.point())
 		l.core.Reveal(l.now(), id, p, kind)
 	})
