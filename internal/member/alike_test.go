@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -31,22 +31,24 @@ type loneMember struct {
 	services map[string]grpc.ServiceInfo // of etcd's own gRPC server
 }
 
-// lone starts a plain etcd, or one with a front.
-func lone(t *testing.T, front bool) *loneMember {
+// lone starts an etcd, plain if there is no front, with TLS or without.
+func lone(t *testing.T, f *Front, secure *transport.TLSInfo) *loneMember {
 	t.Helper()
 	m := &loneMember{}
-	registered, f := make(chan map[string]grpc.ServiceInfo, 1), NewFront()
+	registered := make(chan map[string]grpc.ServiceInfo, 1)
 	c := etcdtest.Start(t, 1, func(_ int, started *etcdtest.Member) {
+		started.TLS = secure
 		started.Config = func(c *embed.Config) {
 			c.ServiceRegister = func(s *grpc.Server) { registered <- s.GetServiceInfo() }
 			c.CORS, c.HostWhitelist = map[string]struct{}{"http://pages": {}}, map[string]struct{}{"127.0.0.1": {}}
-			if front {
+			if f != nil {
 				f.Configure(c)
+				started.Started = f.Running
 			}
 		}
 	})
 	m.Member, m.services = c.Members[0], <-registered
-	if front {
+	if f != nil {
 		f.Start(m.Server, of{new(shared), m.Server})
 	}
 	return m
@@ -66,12 +68,8 @@ func methodsOf(services map[string]grpc.ServiceInfo) map[string]bool {
 // answersOf calls all methods with an empty request and in other unusual ways, and returns the errors.
 func answersOf(t *testing.T, m *loneMember) map[string]string {
 	t.Helper()
-	conn, err := grpc.NewClient(strings.TrimPrefix(m.ClientURL(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	answers := make(map[string]string)
+	conn := m.dial(t, m.ClientTLS())
+	answers := map[string]string{"pings": m.pings(t)}
 	call := func(name, path string, request any, md ...string) {
 		ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(t.Context(), metadata.Pairs(md...)), time.Minute)
 		defer cancel()
@@ -114,6 +112,9 @@ func answersOf(t *testing.T, m *loneMember) map[string]string {
 	call("not a request", ranges, wrapperspb.UInt64(7))
 	call("too large", "/etcdserverpb.KV/Put", wrapperspb.Bytes(make([]byte, 4<<20)))
 	call("large", "/etcdserverpb.KV/Put", wrapperspb.Bytes(make([]byte, 1700<<10)))
+	if m.TLS != nil {
+		m.authenticate(t, answers)
+	}
 	return answers
 }
 
@@ -138,10 +139,15 @@ func counted(t *testing.T) map[string]float64 {
 
 // TestBothServersAnswerAlike: every method, unusual calls, and the metrics of them.
 func TestBothServersAnswerAlike(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { answerAlike(t, nil) })
+	t.Run("TLS", func(t *testing.T) { answerAlike(t, certificate(t)) })
+}
+
+func answerAlike(t *testing.T, secure *transport.TLSInfo) {
 	var answers [2]map[string]string
 	var counts [2]map[string]float64
 	for i := range answers {
-		m := lone(t, i == 1)
+		m := lone(t, []*Front{nil, NewFront()}[i], secure)
 		before := counted(t)
 		answers[i] = answersOf(t, m)
 		counts[i] = counted(t)
@@ -172,9 +178,16 @@ func TestBothServersAnswerAlike(t *testing.T) {
 
 // TestPagesStay: etcd's pages, JSON API, CORS and list of hosts are as without a front.
 func TestPagesStay(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { pagesStay(t, nil) })
+	t.Run("TLS", func(t *testing.T) { pagesStay(t, certificate(t)) })
+}
+
+func pagesStay(t *testing.T, secure *transport.TLSInfo) {
 	var answers [2]map[string]string
 	for i := range answers {
-		m := lone(t, i == 1)
+		m := lone(t, []*Front{nil, NewFront()}[i], secure)
+		pages := &http.Client{Transport: &http.Transport{TLSClientConfig: m.ClientTLS(), ForceAttemptHTTP2: true}}
+		defer pages.CloseIdleConnections()
 		answers[i] = make(map[string]string)
 		for _, page := range []struct{ verb, path, body, origin, host string }{
 			{verb: http.MethodGet, path: "/health"},
@@ -199,7 +212,7 @@ func TestPagesStay(t *testing.T) {
 			if page.host != "" {
 				r.Host = page.host
 			}
-			a, err := http.DefaultClient.Do(r)
+			a, err := pages.Do(r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,10 +1,12 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/url"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
@@ -20,9 +22,16 @@ func (f *Front) Configure(c *embed.Config) {
 		return
 	}
 	f.ping = keepalive.ServerParameters{Time: c.GRPCKeepAliveInterval, Timeout: c.GRPCKeepAliveTimeout}
+	f.pings.MinTime = cmp.Or(c.GRPCKeepAliveMinTime, defaultPings)
 	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions,
 		grpc.Creds(taker{insecure.NewCredentials(), f}))
+	if slices.ContainsFunc(c.ListenClientUrls, secure) {
+		f.takeSecure(c)
+	}
 }
+
+// defaultPings is what gRPC's own server has if etcd's flag is 0.
+const defaultPings = 5 * time.Minute
 
 // intercept has the calls that etcd's own gRPC server serves pass the front.
 func (f *Front) intercept(c *embed.Config) {
@@ -32,15 +41,16 @@ func (f *Front) intercept(c *embed.Config) {
 
 // Refused returns the setting because of which etcd's own gRPC server serves the connections; empty: the front does.
 func Refused(c *embed.Config) string {
-	secure := func(u url.URL) bool { return u.Scheme == "https" || u.Scheme == "unixs" }
 	switch {
-	case slices.ContainsFunc(c.ListenClientUrls, secure):
-		return "client URLs with TLS"
+	case len(c.ListenClientHttpUrls) > 0 && slices.ContainsFunc(c.ListenClientUrls, secure):
+		return "client URLs with TLS and others for HTTP"
 	case c.EnableDistributedTracing:
 		return "distributed tracing"
 	}
 	return ""
 }
+
+func secure(u url.URL) bool { return u.Scheme == "https" || u.Scheme == "unixs" }
 
 // taker takes the connections of etcd's own gRPC server from it before anything is read.
 type taker struct {
@@ -50,15 +60,18 @@ type taker struct {
 
 // ServerHandshake takes a connection.
 func (t taker) ServerHandshake(n net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	go func() {
-		select {
-		case <-t.front.started:
-			t.front.rpc.ServeConn(n)
-		case <-t.front.stopped:
-			n.Close()
-		}
-	}()
+	go t.front.serveConn(n)
 	return nil, nil, credentials.ErrConnDispatched
+}
+
+// serveConn serves a connection once calls may pass.
+func (f *Front) serveConn(n net.Conn) {
+	select {
+	case <-f.started:
+		f.rpc.ServeConn(n)
+	case <-f.stopped:
+		n.Close()
+	}
 }
 
 // Clone implements [credentials.TransportCredentials].

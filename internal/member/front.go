@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/auth"
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
@@ -26,8 +27,10 @@ const behindWithin = 250 * time.Millisecond
 type Front struct {
 	Counters
 	ping     keepalive.ServerParameters // of clients' connections
+	pings    keepalive.EnforcementPolicy
 	once     sync.Once
 	stopped  chan struct{} // closed when no more connections are served
+	running  chan *embed.Etcd
 	started  chan struct{} // closed when the fields below are valid
 	server   *etcdserver.EtcdServer
 	register Register
@@ -35,12 +38,14 @@ type Front struct {
 }
 
 // NewFront makes a front. Calls wait until [Front.Start].
-func NewFront() *Front { return &Front{started: make(chan struct{}), stopped: make(chan struct{})} }
+func NewFront() *Front {
+	return &Front{started: make(chan struct{}), stopped: make(chan struct{}), running: make(chan *embed.Etcd, 1)}
+}
 
 // Start lets calls pass.
 func (f *Front) Start(server *etcdserver.EtcdServer, register Register) {
 	f.server, f.register = server, register
-	f.rpc = rpc.New(server, rpc.Options{Unary: f.unary, Stream: f.stream, Ahead: f.ahead, Ping: f.ping})
+	f.rpc = rpc.New(server, rpc.Options{Unary: f.unary, Stream: f.stream, Ahead: f.ahead, Ping: f.ping, Pings: f.pings})
 	close(f.started)
 }
 

@@ -67,6 +67,7 @@ func (s *Call) Answer(message []byte) {
 		s.head()
 		if n := prefixBytes + len(message); n <= min(s.window, c.window, c.maxFrame) && len(c.out) < maxOutputBytes {
 			s.window, c.window = s.window-n, c.window-n
+			c.pings.sent = true
 			c.out = appendFrame(c.out, http2.FrameData, 0, s.id, n)
 			c.out = append(appendPrefix(c.out, len(message)), message...)
 		} else {
@@ -284,6 +285,7 @@ func (s *Call) head() {
 
 // block sends a block of fields, in as many frames as it takes. The caller holds mu.
 func (c *conn) block(id uint32, block []byte, flags http2.Flags) {
+	c.pings.sent = true
 	for kind := http2.FrameHeaders; ; kind, flags = http2.FrameContinuation, 0 {
 		n := min(len(block), c.maxFrame)
 		if n == len(block) {
@@ -307,6 +309,7 @@ func (s *Call) pump() {
 		n := min(len(s.pending), s.window, c.window, c.maxFrame)
 		c.out = append(appendFrame(grow(c.out, frameBytes+n), http2.FrameData, 0, s.id, n), s.pending[:n]...)
 		s.pending, s.window, c.window = s.pending[n:], s.window-n, c.window-n
+		c.pings.sent = true
 		c.work.Signal()
 	}
 	c.held += len(s.pending) - before

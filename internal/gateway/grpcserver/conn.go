@@ -62,6 +62,7 @@ type conn struct {
 	waiting     []*Call // that could send if the connection's window let them
 	held        int     // bytes of messages that wait for a window
 	frames      uint64  // received
+	pings       pings
 	draining    bool
 	ending      bool // close when all output is written
 	closed      bool
@@ -167,7 +168,7 @@ func (c *conn) evict() {
 		call.abort()
 	}
 	clear(c.calls)
-	c.out = appendGoAway(c.out, c.last, http2.ErrCodeEnhanceYourCalm)
+	c.out = appendGoAway(c.out, c.last, http2.ErrCodeEnhanceYourCalm, "")
 	c.work.Signal()
 	c.room.Broadcast()
 	c.mu.Unlock()
@@ -263,7 +264,7 @@ func (c *conn) frame(f http2.Frame) error {
 		return c.settings(f)
 	case *http2.PingFrame:
 		if !f.IsAck() {
-			c.pong(f.Data)
+			return c.pong(f.Data)
 		}
 	case *http2.RSTStreamFrame:
 		if f.StreamID > c.last {
@@ -274,14 +275,6 @@ func (c *conn) frame(f http2.Frame) error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	return nil // GOAWAY: the client closes the connection when its calls have ended
-}
-
-// pong answers a PING.
-func (c *conn) pong(data [8]byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out = append(appendFrame(c.out, http2.FramePing, http2.FlagPingAck, 0, len(data)), data[:]...)
-	c.work.Signal()
 }
 
 // opening is what is left of a HEADERS frame when its block has ended.
@@ -446,10 +439,13 @@ func (c *conn) count() {
 // fail ends the connection because of what the reader met, and tells the client.
 func (c *conn) fail(err error) {
 	var code http2.ErrCode
+	var why string
 	var known http2.ConnectionError
 	switch {
 	case errors.As(err, &known):
 		code = http2.ErrCode(known)
+	case errors.Is(err, errPings):
+		code, why = http2.ErrCodeEnhanceYourCalm, tooManyPings
 	case errors.Is(err, http2.ErrFrameTooLarge):
 		code = http2.ErrCodeFrameSize
 	default: // the client is gone
@@ -457,7 +453,7 @@ func (c *conn) fail(err error) {
 		return
 	}
 	c.mu.Lock()
-	c.out = appendGoAway(c.out, c.last, code)
+	c.out = appendGoAway(c.out, c.last, code, why)
 	c.ending = true
 	c.work.Signal()
 	c.mu.Unlock()
@@ -475,7 +471,7 @@ func (c *conn) drain() {
 		return
 	}
 	c.draining = true
-	c.out = appendGoAway(c.out, c.last, http2.ErrCodeNo)
+	c.out = appendGoAway(c.out, c.last, http2.ErrCodeNo, "")
 	c.endIfIdle()
 	c.work.Signal()
 }
@@ -564,7 +560,7 @@ func appendReset(b []byte, id uint32, code http2.ErrCode) []byte {
 	return binary.BigEndian.AppendUint32(appendFrame(b, http2.FrameRSTStream, 0, id, 4), uint32(code))
 }
 
-func appendGoAway(b []byte, last uint32, code http2.ErrCode) []byte {
-	b = appendFrame(b, http2.FrameGoAway, 0, 0, 8)
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, last), uint32(code))
+func appendGoAway(b []byte, last uint32, code http2.ErrCode, why string) []byte {
+	b = appendFrame(b, http2.FrameGoAway, 0, 0, 8+len(why))
+	return append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, last), uint32(code)), why...)
 }

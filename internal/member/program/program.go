@@ -113,6 +113,7 @@ func (p *program) started(e *embed.Etcd) {
 	if p.chain == nil {
 		return
 	}
+	p.front.Running(e)
 	go p.chain.run(p.ctx) // a member that begins without its chain rests before it tries again
 	go func() {
 		select {

@@ -4,9 +4,11 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"math"
 	"net"
 	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver"
@@ -32,6 +34,7 @@ type Options struct {
 	Unary  grpc.UnaryServerInterceptor
 	Stream grpc.StreamServerInterceptor
 	Ping   keepalive.ServerParameters
+	Pings  keepalive.EnforcementPolicy
 	// Ahead asks for the read point of a linearizable read of one key, before the call has a goroutine. It calls then
 	// once. ok is false if the call has to wait.
 	Ahead func(then func(p core.Point, ok bool))
@@ -46,6 +49,7 @@ type Server struct {
 	stream   grpc.StreamServerInterceptor
 	kv       pb.KVServer
 	ahead    func(then func(core.Point, bool))
+	pings    time.Duration // the least time between two of a client
 }
 
 // handler answers one method. One of the two is set.
@@ -62,7 +66,7 @@ func New(s *etcdserver.EtcdServer, o Options) *Server {
 	r := &Server{
 		handlers: make(map[string]handler), services: make(map[string]bool),
 		unary: chainUnary(newLogUnaryInterceptor(s), metrics.UnaryServerInterceptor(), newUnaryInterceptor(s), o.Unary),
-		ahead: o.Ahead, kv: v3rpc.NewQuotaKVServer(s),
+		ahead: o.Ahead, kv: v3rpc.NewQuotaKVServer(s), pings: o.Pings.MinTime,
 		stream: chainStream(metrics.StreamServerInterceptor(), newStreamInterceptor(s), o.Stream),
 	}
 	r.register(s)
@@ -114,7 +118,13 @@ func (r *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 }
 
 // ServeConn serves a connection, on goroutines of its own.
-func (r *Server) ServeConn(n net.Conn) { r.calls.ServeConn(n, func(*grpcserver.Connection) {}) }
+func (r *Server) ServeConn(n net.Conn) {
+	r.calls.ServeConn(n, func(c *grpcserver.Connection) {
+		if _, secure := n.(*tls.Conn); !secure { // etcd's server for TLS, of net/http, has no limit
+			c.LimitPings(r.pings)
+		}
+	})
+}
 
 // Stop ends all connections. Calls under way may finish until ctx ends.
 func (r *Server) Stop(ctx context.Context) { r.calls.Stop(ctx) }

@@ -2,6 +2,7 @@
 package etcdtest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -25,6 +27,8 @@ type Member struct {
 	*embed.Etcd // nil: stopped
 	Client      *clientv3.Client
 	Config      func(*embed.Config) // before each start; nil: nothing
+	Started     func(*embed.Etcd)   // after each start; nil: nothing
+	TLS         *transport.TLSInfo  // of clients; nil: they have none
 	Name        string
 	client      url.URL
 	peer        url.URL
@@ -115,12 +119,19 @@ func (m *Member) Begin() {
 	c.InitialCluster, c.ClusterState = m.initial, m.state
 	c.UnsafeNoFsync = true        // the data goes with the test
 	c.StrictReconfigCheck = false // it refuses changes in the first seconds
+	if m.TLS != nil {
+		m.client.Scheme, c.ClientTLSInfo = "https", *m.TLS
+		c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{m.client}, []url.URL{m.client}
+	}
 	if m.Config != nil {
 		m.Config(c)
 	}
 	var err error
 	if m.Etcd, err = embed.StartEtcd(c); err != nil {
 		t.Fatal(err)
+	}
+	if m.Started != nil {
+		m.Started(m.Etcd)
 	}
 }
 
@@ -135,11 +146,23 @@ func (m *Member) Await() {
 	case <-time.After(time.Minute):
 		t.Fatalf("%s does not serve within a minute", m.Name)
 	}
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL()}})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL()}, TLS: m.ClientTLS()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Client = c
+}
+
+// ClientTLS is what clients need to connect, or nil.
+func (m *Member) ClientTLS() *tls.Config {
+	if m.TLS == nil {
+		return nil
+	}
+	c, err := m.TLS.ClientConfig()
+	if err != nil {
+		m.cluster.t.Fatal(err)
+	}
+	return c
 }
 
 // Stop stops a member. Its data stays.
