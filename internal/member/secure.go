@@ -14,12 +14,13 @@ import (
 	etcdruntime "go.etcd.io/etcd/pkg/v3/runtime"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 )
 
 // Package embed gives connections with TLS to net/http, which gives them to nobody else. So the front takes them from the
-// listener before. A client of gRPC offers HTTP/2 alone in its first message; all other clients, such as those that read
-// pages, stay with embed. etcd's own TLS listener, with etcd's configuration, makes the connection in either case.
+// listener before. A client of gRPC offers HTTP/2 and not HTTP/1.1 in its first message; all other clients, such as those
+// that read pages, stay with embed. etcd's own TLS listener, with etcd's configuration, makes the connection in either case.
 
 // takeSecure has the listeners of a server changed before it accepts the first connection.
 func (f *Front) takeSecure(c *embed.Config) {
@@ -77,7 +78,7 @@ func (f *Front) take(e *embed.Etcd) error {
 type picker struct {
 	net.Listener
 	others *queue
-	ours   *queue // of clients that begin TLS, and offer HTTP/2 alone
+	ours   *queue // of clients that begin TLS, and offer HTTP/2 and not HTTP/1.1
 }
 
 // reservedFiles is what etcd leaves for files other than connections.
@@ -139,7 +140,7 @@ func (p *picker) pick(n net.Conn) {
 	offered, read := hello(n)
 	_ = n.SetReadDeadline(time.Time{})
 	to := p.others
-	if len(offered) > 0 && !slices.ContainsFunc(offered, func(p string) bool { return p != "h2" }) {
+	if slices.Contains(offered, http2.NextProtoTLS) && !slices.Contains(offered, "http/1.1") {
 		to = p.ours
 	}
 	to.put(&replayed{n, read})

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -16,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -176,4 +178,45 @@ func TestSecureConnectionsAreServed(t *testing.T) {
 	if _, err := m.Client.Get(short, "k"); err == nil {
 		t.Error("answered after the front's stop: etcd's server has the connection")
 	}
+}
+
+// sent is a connection from which given bytes come, and then nothing.
+type sent struct {
+	net.Conn
+	*bytes.Reader
+}
+
+func (s sent) Read(b []byte) (int, error) { return s.Reader.Read(b) }
+
+// TestHello: what a client offers is known, and nothing of what was read gets lost.
+func TestHello(t *testing.T) {
+	for _, offer := range [][]string{nil, {"h2"}, {"h2", "http/1.1"}, {"grpc-exp", "h2"}} {
+		client, server := net.Pipe()
+		go func() {
+			_ = tls.Client(client, &tls.Config{NextProtos: offer, InsecureSkipVerify: true}).Handshake() // it gets no answer
+		}()
+		offered, read := hello(server)
+		client.Close()
+		server.Close()
+		if !slices.Equal(offered, offer) {
+			t.Errorf("%v are taken for %v", offer, offered)
+		}
+		if again, _ := hello(&replayed{sent{Reader: bytes.NewReader(nil)}, read}); !slices.Equal(again, offer) {
+			t.Errorf("%v become %v when they are read again", offer, again)
+		}
+	}
+}
+
+// FuzzHello: whatever comes is kept, and passed on as it was.
+func FuzzHello(f *testing.F) {
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add([]byte{22, 3, 1, 0, 5, 1, 0, 0, 1, 3})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := sent{Reader: bytes.NewReader(data)}
+		_, read := hello(s)
+		all, err := io.ReadAll(&replayed{s, read})
+		if err != nil || !bytes.Equal(all, data) {
+			t.Errorf("%q has become %q, error %v", data, all, err)
+		}
+	})
 }
