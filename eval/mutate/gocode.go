@@ -146,7 +146,7 @@ func (s *Go) Try(ctx context.Context, m *Mutant) (Verdict, error) {
 			return Verdict{}, err
 		}
 		if why != "" {
-			return Verdict{Noticed, t.name, why}, nil
+			return Verdict{Fate: Noticed, By: t.name, Why: why}, nil
 		}
 	}
 	return Verdict{Fate: Survived}, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 )
 
 // Mutant is one change of a subject's code.
@@ -30,6 +32,11 @@ const (
 // Place returns where the change is.
 func (m *Mutant) Place() string { return fmt.Sprintf("%s:%d", m.File, m.Line) }
 
+// isLike reports whether a survivor has the same change in the same line: the compiler copies functions.
+func (m *Mutant) isLike(s Survivor) bool {
+	return m.File == s.File && m.Line == s.Line && m.Text == s.Text && m.Change == s.Change
+}
+
 // Fate is the outcome of a mutant's tests.
 type Fate string
 
@@ -39,11 +46,25 @@ const (
 	Refused  Fate = "refused" // by the kernel's verifier: no node can run it
 )
 
+// Class says more about a mutant that survived.
+type Class string
+
+const (
+	// Unreached: no message of the tests goes the way that the mutant closes.
+	Unreached Class = "unreached"
+	// Slower: the tests' results are the same, but the fast path leaves more messages to the slow path. This is by
+	// design: the fast path may decline any message.
+	Slower Class = "slower"
+	// Unnoticed: messages go that way, and the results are the same.
+	Unnoticed Class = "unnoticed"
+)
+
 // Verdict is what became of a mutant.
 type Verdict struct {
-	Fate Fate
-	By   string // the test that noticed it
-	Why  string // what the test or the verifier said
+	Fate  Fate
+	Class Class  // if it survived
+	By    string // the test that noticed it
+	Why   string // what the test or the verifier said
 }
 
 // Subject is code with tests.
@@ -59,18 +80,39 @@ type Result struct {
 	Plane     string         `json:"plane"`
 	Seed      uint64         `json:"seed"`
 	Mutants   int            `json:"mutants"` // that there are
+	Drawn     int            `json:"drawn"`   // those that were skipped included
 	Tried     int            `json:"tried"`   // noticed or survived
 	Noticed   int            `json:"noticed"`
 	NoticedBy map[string]int `json:"noticed_by"`
 	Survived  int            `json:"survived"`
+	Places    int            `json:"survived_places"` // survivors with the same line and change count once
+	Classes   map[Class]int  `json:"survived_classes"`
 	Percent   float64        `json:"survived_percent"` // of those tried
 	Refused   int            `json:"refused"`          // not among those tried
-	Survivors []Mutant       `json:"survivors"`
+	Survivors []Survivor     `json:"survivors"`
 }
 
-// Run tries a sample of mutants: as many that the verifier takes, or all that there are. It reports each verdict. First
-// it runs the tests on the unchanged code, which has to pass.
-func Run(ctx context.Context, s Subject, sample int, seed uint64, report func(m *Mutant, v Verdict)) (*Result, error) {
+// Survivor is a mutant that no test noticed.
+type Survivor struct {
+	Mutant
+	Class Class `json:"class,omitempty"`
+}
+
+// Sample is a choice of mutants.
+type Sample struct {
+	Size  int    // how many that the verifier takes, if there are as many
+	Seed  uint64 // the order in which they are drawn
+	Skip  int    // how many are left out first: an earlier run drew them
+	At    string // the place of all mutants to try, or empty
+	Until time.Time
+}
+
+// has reports whether a mutant may be drawn.
+func (s *Sample) has(m *Mutant) bool { return s.At == "" || s.At == m.Place() }
+
+// Run tries a sample of mutants and reports each verdict. First it runs the tests on the unchanged code, which has to
+// pass.
+func Run(ctx context.Context, s Subject, sample Sample, report func(m *Mutant, v Verdict)) (*Result, error) {
 	all := s.Mutants()
 	v, err := s.Try(ctx, nil)
 	if err != nil {
@@ -79,12 +121,20 @@ func Run(ctx context.Context, s Subject, sample int, seed uint64, report func(m 
 	if v.Fate != Survived {
 		return nil, fmt.Errorf("the unchanged code is %s by %s: %s", v.Fate, v.By, v.Why)
 	}
-	r := &Result{Seed: seed, Mutants: len(all), NoticedBy: make(map[string]int), Survivors: []Mutant{}}
-	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(all)) {
-		if r.Tried == sample {
+	r := &Result{
+		Seed: sample.Seed, Mutants: len(all), Drawn: sample.Skip,
+		NoticedBy: make(map[string]int), Classes: make(map[Class]int), Survivors: []Survivor{},
+	}
+	order := rand.New(rand.NewPCG(sample.Seed, 0)).Perm(len(all))
+	for _, i := range order[min(sample.Skip, len(order)):] {
+		if r.Tried == sample.Size || !sample.Until.IsZero() && time.Now().After(sample.Until) {
 			break
 		}
+		r.Drawn++
 		m := &all[i]
+		if !sample.has(m) {
+			continue
+		}
 		v, err := s.Try(ctx, m)
 		if err != nil {
 			return nil, fmt.Errorf("%s, %q %s: %w", m.Place(), m.Text, m.Change, err)
@@ -105,7 +155,13 @@ func (r *Result) count(m *Mutant, v Verdict) {
 		r.NoticedBy[v.By]++
 	case Survived:
 		r.Survived++
-		r.Survivors = append(r.Survivors, *m)
+		if v.Class != "" {
+			r.Classes[v.Class]++
+		}
+		if !slices.ContainsFunc(r.Survivors, m.isLike) {
+			r.Places++
+		}
+		r.Survivors = append(r.Survivors, Survivor{*m, v.Class})
 	}
 	r.Tried++
 	r.Percent = 100 * float64(r.Survived) / float64(r.Tried)

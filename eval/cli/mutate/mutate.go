@@ -22,9 +22,12 @@ const planes = "xdp, chain, reconfig or core"
 type options struct {
 	plane, source   string
 	sample, packets int
+	skip            int
+	time            time.Duration
+	at              string
 	seed            uint64
 	most            float64
-	json            bool
+	unreached, json bool
 }
 
 func newCommand() *cobra.Command {
@@ -36,12 +39,15 @@ func newCommand() *cobra.Command {
 fails. A mutant that no test notices survives: it is equal to the code (docs/verification.md), or a test is missing.
 
 xdp (as root): a conditional jump of the bytecode is always or never taken. The tests are all vectors and random packets,
-without tags and with them. A mutant that the kernel's verifier refuses counts apart, and another one is drawn.
+without tags and with them. A mutant that the kernel's verifier refuses counts apart, and another one is drawn. Survivors
+have a class: "unreached", no message of the tests goes the way that the mutant closes; "slower", the results are the same,
+but the fast path leaves more messages to the slow path; "unnoticed", the results are the same.
 
 chain, reconfig, core: a condition of the pure machine in Go is always or never true, or a comparison has the other
 boundary. The tests are the machine's own and a bounded simulation. They are compiled from the source in --source.`,
 		Example: `  netcraq mutate --plane xdp --sample 300 --json
-  netcraq mutate --plane chain --sample 100 --seed 7`,
+  netcraq mutate --plane chain --sample 100 --seed 7
+  netcraq mutate --plane xdp --unreached`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
@@ -53,6 +59,10 @@ boundary. The tests are the machine's own and a bounded simulation. They are com
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the sample and of the random packets")
 	f.IntVar(&o.packets, "packets", 10_000, "number of random packets for each mutant of --plane xdp")
 	f.StringVar(&o.source, "source", ".", "folder of the source of NetCRAQ, for planes in Go")
+	f.IntVar(&o.skip, "skip", 0, "number of mutants of the sample to leave out, which an earlier run has drawn")
+	f.StringVar(&o.at, "at", "", "FILE:LINE, as in the list of survivors: try mutants of this line only")
+	f.DurationVar(&o.time, "time", 0, "draw no more mutants after this time (default: no limit)")
+	f.BoolVar(&o.unreached, "unreached", false, "list all mutants of --plane xdp that no message of the tests reaches, and try none")
 	f.Float64Var(&o.most, "most", 2, "largest percentage of survivors; with more, the exit status is 1")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	return c
@@ -68,6 +78,10 @@ func (o *options) subject(ctx context.Context) (subject, error) {
 	switch {
 	case o.sample < 1:
 		return nil, cli.UsageError(fmt.Errorf("--sample %d: want 1 or more mutants", o.sample))
+	case o.skip < 0:
+		return nil, cli.UsageError(fmt.Errorf("--skip %d: want 0 or more mutants", o.skip))
+	case o.unreached && o.plane != cli.PlaneXDP:
+		return nil, cli.UsageError(fmt.Errorf("--unreached works with --plane %s only", cli.PlaneXDP))
 	case o.packets < 0:
 		return nil, cli.UsageError(fmt.Errorf("--packets %d: want 0 or more packets", o.packets))
 	case o.plane == cli.PlaneXDP:
@@ -86,7 +100,14 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) (err error) 
 	defer func() { err = errors.Join(err, s.Close()) }()
 	t := &teller{out: progress, begun: time.Now()}
 	fmt.Fprintf(progress, "%s mutants, seed %d\n", cli.Grouped(uint64(len(s.Mutants()))), o.seed)
-	result, err := mutate.Run(ctx, s, o.sample, o.seed, t.tell)
+	if x, ok := s.(*mutate.XDP); ok && o.unreached {
+		return o.listUnreached(ctx, x, out)
+	}
+	sample := mutate.Sample{Size: o.sample, Seed: o.seed, Skip: o.skip, At: o.at}
+	if o.time > 0 {
+		sample.Until = t.begun.Add(o.time)
+	}
+	result, err := mutate.Run(ctx, s, sample, t.tell)
 	if err != nil {
 		return err
 	}
@@ -119,7 +140,7 @@ func (t *teller) tell(m *mutate.Mutant, v mutate.Verdict) {
 		t.refused++
 	case mutate.Survived:
 		t.survive++
-		fmt.Fprintf(t.out, "survived: %s %s, %s: %s\n", m.Function, m.Place(), m.Change, m.Text)
+		fmt.Fprintf(t.out, "survived: %s %s, %s: %s %s\n", m.Function, m.Place(), m.Change, m.Text, v.Class)
 	}
 	if time.Since(t.told) > tellEvery {
 		t.told = time.Now()
@@ -128,19 +149,39 @@ func (t *teller) tell(m *mutate.Mutant, v mutate.Verdict) {
 	}
 }
 
+// listUnreached prints the conditions of which the tests take one way only.
+func (o *options) listUnreached(ctx context.Context, s *mutate.XDP, out io.Writer) error {
+	if v, err := s.Try(ctx, nil); err != nil {
+		return err
+	} else if v.Fate != mutate.Survived {
+		return fmt.Errorf("the unchanged code is %s by %s: %s", v.Fate, v.By, v.Why)
+	}
+	unreached := s.Unreached()
+	if o.json {
+		return cli.PrintJSON(out, map[string]any{"mutants": len(s.Mutants()), "unreached": unreached})
+	}
+	table := cli.NewTable(out)
+	fmt.Fprintf(table, "program\tfunction\tplace\tchange\tcondition\n")
+	for i := range unreached {
+		m := &unreached[i]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", m.Program, m.Function, m.Place(), m.Change, m.Text)
+	}
+	return table.Flush()
+}
+
 func show(out io.Writer, r *mutate.Result) error {
 	table := cli.NewTable(out)
-	fmt.Fprintf(table, "plane\tmutants\ttried\tnoticed\tsurvived\t%%\trefused\tseed\n")
-	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\n", r.Plane, r.Mutants, r.Tried, r.Noticed, r.Survived, r.Percent,
-		r.Refused, r.Seed)
+	fmt.Fprintf(table, "plane\tmutants\tdrawn\ttried\tnoticed\tsurvived\t%%\tplaces\trefused\tseed\n")
+	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\n", r.Plane, r.Mutants, r.Drawn, r.Tried, r.Noticed,
+		r.Survived, r.Percent, r.Places, r.Refused, r.Seed)
 	if err := table.Flush(); err != nil || len(r.Survivors) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintf(table, "survivor\tplace\tchange\tcondition\n")
+	fmt.Fprintf(table, "survivor\tplace\tchange\tclass\tcondition\n")
 	for i := range r.Survivors {
 		m := &r.Survivors[i]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", m.Function, m.Place(), m.Change, m.Text)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", m.Function, m.Place(), m.Change, m.Class, m.Text)
 	}
 	return table.Flush()
 }
