@@ -162,6 +162,9 @@ func (m *Soft) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 			}
 		}
 	}
+	if p.From == conformance.Me {
+		return 0, nil, fmt.Errorf("%w: the node has the socket of its own address", conformance.ErrUnsupported)
+	}
 	to := net.UDPAddrFromAddrPort(m.outside(conformance.Me))
 	datagram := translateAll(p.Message, m.outside)
 	if _, err := m.hosts[p.From].WriteToUDP(datagram, to); err != nil {
