@@ -53,9 +53,11 @@ func IsGo(plane string) bool {
 	return ok
 }
 
-// Limits of a mutant's tests. A mutant that exceeds them is noticed.
+// Limits of a mutant's tests. A mutant that exceeds them is noticed. The limit of the CPU's time ends loops, however much
+// other work the machine has; the other one is for tests that wait for ever.
 const (
-	goTestTime   = 5 * time.Minute
+	goTestCPU    = 5 * time.Minute
+	goTestTime   = time.Hour
 	goTestMemory = 3 << 30 // bytes
 )
 
@@ -165,9 +167,13 @@ func (t *goBinary) run(ctx context.Context, number int) (why string, err error) 
 	if err := c.Start(); err != nil {
 		return "", err
 	}
-	limit := unix.Rlimit{Cur: goTestMemory, Max: goTestMemory}
-	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil && !errors.Is(err, unix.ESRCH) {
-		return "", errors.Join(err, c.Process.Kill(), c.Wait())
+	for resource, limit := range map[int]uint64{
+		unix.RLIMIT_DATA: goTestMemory, unix.RLIMIT_CPU: uint64(goTestCPU / time.Second),
+	} {
+		err := unix.Prlimit(c.Process.Pid, resource, &unix.Rlimit{Cur: limit, Max: limit}, nil)
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return "", errors.Join(err, c.Process.Kill(), c.Wait())
+		}
 	}
 	err = c.Wait()
 	var failed *exec.ExitError
@@ -178,6 +184,8 @@ func (t *goBinary) run(ctx context.Context, number int) (why string, err error) 
 		return "", nil
 	case limited.Err() != nil:
 		return fmt.Sprintf("no end within %v", goTestTime), nil
+	case errors.As(err, &failed) && c.ProcessState.UserTime()+c.ProcessState.SystemTime() >= goTestCPU:
+		return fmt.Sprintf("no end after %v of a CPU", goTestCPU), nil
 	case errors.As(err, &failed):
 		return endOf(output.String()), nil
 	}

@@ -78,31 +78,39 @@ type test struct {
 // plainRounds is the number of streams of random packets without tags. Each has options of its own.
 const plainRounds = 5
 
-// allTests returns the tests, the fast ones first. Each change of options loads the programs anew, which takes most of the
-// time: with tags only the vectors with the default options run.
-func (s *XDP) allTests() (all []test) {
+// allTests returns the tests: first one that notices most mutants, the slow ones last. Each change of options loads the
+// programs anew, which takes most of the time: with tags only the vectors with the default options run.
+func (s *XDP) allTests() []test {
+	groups := byOptions(s.cases)
+	all := []test{{"vectors", s.vectors(s.node, groups[0])}}
 	phases := []wire.Tags{wire.TagsRequired, wire.TagsSent, wire.TagsAccepted}
 	packets := s.packets / (plainRounds + len(phases))
 	for i := range plainRounds {
 		all = append(all, test{"random packets", s.random(s.node, packets, s.seed+uint64(i))})
 	}
-	byOptions := make(map[chain.Options][]conformance.Case)
-	var order []chain.Options
-	for _, c := range s.cases {
-		if byOptions[c.Options] == nil {
-			order = append(order, c.Options)
-		}
-		byOptions[c.Options] = append(byOptions[c.Options], c)
-	}
-	for _, o := range order {
-		all = append(all, test{"vectors", s.vectors(s.node, byOptions[o])})
+	for _, cases := range groups[1:] {
+		all = append(all, test{"vectors", s.vectors(s.node, cases)})
 	}
 	for _, phase := range phases {
 		tagged := &conformance.Tagged{Keyed: s.node, Phase: phase}
 		all = append(all, test{"tagged random packets", s.random(tagged, packets, s.seed)})
 	}
 	tagged := &conformance.Tagged{Keyed: s.node}
-	return append(all, test{"tagged vectors", s.vectors(tagged, byOptions[order[0]])})
+	return append(all, test{"tagged vectors", s.vectors(tagged, groups[0])})
+}
+
+// byOptions returns the cases by their options, in the order in which these first appear.
+func byOptions(cases []conformance.Case) (groups [][]conformance.Case) {
+	number := make(map[chain.Options]int)
+	for _, c := range cases {
+		n, ok := number[c.Options]
+		if !ok {
+			n = len(groups)
+			number[c.Options], groups = n, append(groups, nil)
+		}
+		groups[n] = append(groups[n], c)
+	}
+	return groups
 }
 
 func (s *XDP) vectors(t conformance.Target, cases []conformance.Case) func(ctx context.Context) (string, error) {
