@@ -30,8 +30,8 @@ func TestSoftVectors(t *testing.T) {
 	for _, f := range r.Failures {
 		t.Errorf("%s\n  %s\n%s", f.Case, f.Packet, f.Why)
 	}
-	const belowMessages = 13
-	if r.Skipped > belowMessages {
+	const belowMessages, fromItself = 13, 2
+	if r.Skipped > belowMessages+fromItself {
 		t.Errorf("%d cases skipped: %q", r.Skipped, r.SkippedWhy)
 	}
 	t.Logf("%d passed, %d skipped", r.Passed, r.Skipped)
