@@ -19,10 +19,11 @@ import (
 // gatewaySimResult is the output of `netcraq sim --gateway --json`.
 type gatewaySimResult struct {
 	SimResult
-	Hits   int            `json:"hits"`
-	Events int            `json:"watch_events"`
-	Placed int            `json:"placed"`
-	Kinds  map[string]int `json:"kinds"` // seeds by kind of violation
+	Hits     int            `json:"hits"`
+	Events   int            `json:"watch_events"`
+	Placed   int            `json:"placed"`
+	Restores int            `json:"restores"` // of etcd from backups
+	Kinds    map[string]int `json:"kinds"`    // seeds by kind of violation
 }
 
 // seedOnly checks the flags of a simulation whose seed determines all else.
@@ -94,7 +95,7 @@ func newGatewaySimResult(flags *simFlags, t *gatewaysim.Total, took time.Duratio
 			Violations:       t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Steps: t.Steps,
 			SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(), Faults: t.FaultCounts(),
 		},
-		Hits: t.Hits, Events: t.Delivered, Placed: t.Placed, Kinds: t.Kinds,
+		Hits: t.Hits, Events: t.Delivered, Placed: t.Placed, Restores: t.Restored, Kinds: t.Kinds,
 	}
 	if t.Violations > 0 {
 		r.SeedOfFirst = &t.First

@@ -70,6 +70,8 @@
 //     has had the era since. Else: a gateway that has not noticed the new era shows a revision, and one of the new era
 //     a lower one.
 //   - new-era: An etcd whose revision is below the chain's begins another era. Else: headers are above etcd's revision.
+//   - fresh: A key is placed only where the chain has no object of the placement's generation, or of a later one. Else:
+//     etcd was restored, and the object that is there has a value that is lost.
 //   - newest: A request without writes and linearizable reads gets a read, so that etcd executes it on its newest
 //     state. Else: the guard is compared with an old state of a member; a header is older than one that was shown.
 //   - hide: Clients' ranges leave out the gateways' own keys, at every gateway. Else: del "" --prefix deletes sessions,

@@ -31,8 +31,10 @@ type Continuity uint8
 
 // The continuities. After the first two nothing has to end.
 const (
-	Same    Continuity = iota
-	Unnamed            // somebody deleted the era's name: it is written again before the session counts as extended
+	Same Continuity = iota
+	// Unnamed means that somebody deleted the era's name, or that etcd was restored from a backup of before the era: the
+	// name is written again, and all sessions end. Sessions may have begun without the name, in the first era.
+	Unnamed
 	OtherCluster
 	OtherEra // another gateway noticed that etcd was restored
 	Older    // etcd was restored: another era begins

@@ -154,3 +154,28 @@ func TestPlacesAreOfOneEra(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesAreFresh: a placement whose generation an object has already, or that is older, makes no object: etcd was
+// restored since that object was made, and its value may be lost.
+func TestPlacesAreFresh(t *testing.T) {
+	for _, more := range []int64{-1, 0, 1} {
+		g := served("other", generation(10, 0))
+		g.life.placing = make(map[string]bool)
+		g.Place("k")
+		look := only[EtcdCall](t, g.Effects())
+		g.Returned(look.ID, &Result{Rev: 20, Held: true})
+		read := only[ChainCall](t, g.Effects())
+		left := Object{Gen: generation(20, 0) + more, Entry: Entry{State: Value, Rev: 19}}
+		g.Answered(read.ID, Answer{Object: left})
+		effects := g.Effects()
+		if more < 0 {
+			if create := only[ChainCall](t, effects); create.Op.Kind != Create {
+				t.Errorf("beside an older object: %v", create.Op.Kind)
+			}
+			continue
+		}
+		if done := only[Placed](t, effects); done.Err == nil {
+			t.Errorf("an object of %+d: %+v", more, done)
+		}
+	}
+}

@@ -11,6 +11,9 @@ var (
 	ErrFull    = errors.New("the chain has no room for the object")
 	ErrChain   = errors.New("the chain does not answer, or lost its state meanwhile: try again")
 	ErrSession = errors.New("the gateway's session ended meanwhile")
+	// ErrLeft says that the chain has an object of the generation, or of a later one. etcd was restored since it was
+	// made, and the object may have a value that is lost: [Cell.Apply] would leave it as it is.
+	ErrLeft = errors.New("the chain has an object of before etcd was restored: etcd's revision has to pass it first")
 )
 
 // maxRound is the most keys of one round: etcd bounds the operations of a transaction.
@@ -56,8 +59,8 @@ const genBits = 6
 // afterwards, as does one that finds that another was faster; and the owner of a bit changes by a write.
 func generation(rev int64, bit uint8) int64 { return rev<<genBits | int64(bit) }
 
-// drawn is the revision that was read before a generation was made.
-func drawn(gen int64) int64 { return gen >> genBits }
+// Drawn returns what a generation was made of: the revision that was read before, and the gateway's bit.
+func Drawn(gen int64) (rev int64, bit uint8) { return gen >> genBits, uint8(gen & (1<<genBits - 1)) }
 
 // rounds splits keys into rounds and calls begin for each. Keys whose places are changing already are left out.
 func (g *Gateway) rounds(keys []string, gone bool, begin func(*round)) {
@@ -88,8 +91,11 @@ func (g *Gateway) Place(keys ...string) {
 			}
 			look := func(p *placement) Op { return Op{Kind: ReadObject, Key: p.key} }
 			g.each(r, look, func(p *placement, a Answer) error {
-				if p.shard = a.Shard; a.Status == Away || l.over {
+				switch p.shard = a.Shard; {
+				case a.Status == Away, l.over:
 					return ErrChain
+				case a.Status == OK && a.Object.Gen >= p.gen && g.on(Fresh):
+					return ErrLeft
 				}
 				return nil
 			}, g.create)

@@ -29,7 +29,8 @@ func (g *Gateway) inherited(key string) bool {
 		return false
 	}
 	gen := g.life.placed[key]
-	return gen != 0 && drawn(gen) < g.life.create
+	rev, _ := Drawn(gen)
+	return gen != 0 && rev < g.life.create
 }
 
 // Has reports whether the directory has a key.

@@ -10,7 +10,7 @@ import (
 func served(key string, gen int64) *Gateway {
 	g := New(Options{Name: "g"})
 	g.life = &life{
-		lease: "g.1", create: 1, mod: 1, serving: true, seen: drawn(gen),
+		lease: "g.1", create: 1, mod: 1, serving: true, seen: gen >> genBits,
 		placed: map[string]int64{key: gen}, closed: make(map[string]bool), keys: make(map[string]*own),
 		suspects: make(map[string]bool), cleaning: make(map[string]bool), placing: make(map[string]bool),
 		ranged: make(map[*write]bool),

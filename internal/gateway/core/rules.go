@@ -41,12 +41,13 @@ const (
 	Lapse                            // a session that was not extended in time is given up
 	PushInTime                       // nothing is pushed, and shown after a push, unless the session lasts
 	NewEra                           // an etcd whose revision is below the chain's begins another era
+	Fresh                            // a key is placed only where the chain has no object of that generation
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
-	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era",
+	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
 }
 
 // RuleNames lists the rules that can be switched off.

@@ -81,35 +81,37 @@ func valueIn(answer *pb.RangeResponse) (value string) {
 	return value
 }
 
-// keepEra writes the name of the era again, which somebody has deleted.
+// keepEra writes the name of the era again, which is gone.
 func (e *Engine) keepEra(ctx context.Context) error {
-	t := &pb.TxnRequest{
-		Compare: []*pb.Compare{compare(&core.Cond{Key: eraKey, Kind: core.CreateIs})},
-		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(e.era)}}}},
-	}
-	if _, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, t); err != nil {
+	if err := e.beginEra(ctx, "", e.era); err != nil {
 		return err
 	}
-	e.o.Log.Error("somebody deleted a key of the gateways in etcd; it is written again", "key", eraKey)
+	e.o.Log.Error("somebody deleted a key of the gateways in etcd, or etcd was restored from a backup; the key is written "+
+		"again, and all gateways begin another session", "key", eraKey)
 	return errEra
 }
 
 var errEra = errors.New("the name of the era was written again")
 
-// newEra takes everything out of etcd that belongs to the objects of another history. Other gateways notice that their sessions are gone,
-// or the new era, before they extend their sessions.
+// newEra begins an era without objects.
 func (e *Engine) newEra(ctx context.Context) error {
+	var name [8]byte
+	rand.Read(name[:]) // never fails
+	return e.beginEra(ctx, e.era, hex.EncodeToString(name[:]))
+}
+
+// beginEra names an era if etcd still has the one before, and takes everything out of etcd that belongs to the objects of
+// another history. Other gateways notice that their sessions are gone, or the era, before they extend their sessions.
+func (e *Engine) beginEra(ctx context.Context, before, name string) error {
 	directory, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
 		Key: []byte(OwnPrefix + core.DirectoryPrefix), RangeEnd: behind(OwnPrefix + core.DirectoryPrefix), KeysOnly: true,
 	})
 	if err != nil {
 		return err
 	}
-	var name [8]byte
-	rand.Read(name[:]) // never fails
-	is := core.EraIs(eraKey, e.era)
+	is := core.EraIs(eraKey, before)
 	t := &pb.TxnRequest{Compare: []*pb.Compare{compare(&is)}, Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
-		RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(hex.EncodeToString(name[:]))},
+		RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(name)},
 	}}}}
 	for _, prefix := range core.Prefixes() {
 		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{

@@ -238,7 +238,7 @@ func (p *process) prove(lease string, sent uint64) {
 		return
 	}
 	asked, seen := w.Now, core.Seen{Floor: p.newest, Chain: w.near(p, &core.Op{Kind: core.ReadRevision})}
-	question(w, p, w.etcd.authStatus, func(k known) {
+	question(w, p, func() known { w.pass(); return w.etcd.authStatus() }, func(k known) {
 		if p.ended {
 			return
 		}

@@ -28,6 +28,7 @@ type Config struct {
 
 	Services bool // clients use locks and elections, and share leases
 	Restores bool // etcd is restored from backups
+	Meetings bool // placements meet objects of before
 	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
 	Quiet   uint32 // kinds of faults that do not happen, as bits
@@ -95,6 +96,9 @@ func Draw(seed uint64) Config {
 	if c.Restores = !c.Auth && rand.New(rand.NewPCG(seed, 7)).IntN(5) > 0; c.Restores {
 		c.Ops, c.Every, c.Gateways, c.Clients = 2*c.Ops, 2*c.Every, max(c.Gateways, 2), max(c.Clients, 4)
 		c.Placing /= 3
+		if c.Meetings = rand.New(rand.NewPCG(seed, 10)).IntN(2) == 0; c.Meetings {
+			c.Shards, c.Keys = 2, max(c.Keys, 2)
+		}
 	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {

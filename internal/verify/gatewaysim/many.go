@@ -45,6 +45,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Noticed += r.Noticed
 	t.Restored += r.Restored
 	t.Eras += r.Eras
+	t.Met += r.Met
 	t.Unplaced += r.Unplaced
 	t.Reconfigurations += r.Reconfigurations
 	t.Simulated += r.Simulated

@@ -60,6 +60,7 @@ func (w *world) callEtcd(p *process, c core.EtcdCall) {
 		p.flying[p.writes[t.ID]] = c.Request.Part != core.Outcome
 	}
 	execute := func() *core.Result {
+		w.meet(p, c.Lease, &c.Request)
 		r := w.etcd.doAs(who, c.Lease, &c.Request)
 		w.note("etcd executes %d of %s: %s", c.ID, p, describe(r))
 		if t := c.Request.Txn; t != nil && r.Held && c.Request.Part != core.Outcome {

@@ -53,11 +53,20 @@ func (w *world) restore(rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
 		next += rng.Int64N(2 * (e.rev - back + 10))
 	}
+	if w.planMeeting(); w.meeting.object > 1 {
+		back = min(back, max(1, w.meeting.object-beginning))
+		next = back
+	}
 	w.lost = append(w.lost, lost{&old, w.revealed})
 	w.result.Restored++
 	w.note("etcd is restored: its revision was %d, the backup's is %d, and it goes on from %d; %d was revealed", e.rev, back, next, w.revealed)
 	w.revealed = 0
 	e.goBack(back, next)
+	if w.meeting.object > 0 { // the gateways get bits that objects name
+		for _, lease := range sortedKeys(e.owned) {
+			e.end(lease)
+		}
+	}
 	for _, g := range w.gateways {
 		if p := g.process; p != nil {
 			p.reconnect()
@@ -71,7 +80,7 @@ func (w *world) restore(rng *rand.Rand) {
 func (w *world) blind(rng *rand.Rand) {
 	g, lease := w.gateways[rng.IntN(len(w.gateways))], uint64(w.Lease)
 	g.blind, g.blindFor = 0, 0
-	if lasts := 2*lease + rng.Uint64N(6*lease); rng.IntN(4) > 0 {
+	if lasts := 2*lease + rng.Uint64N(6*lease); rng.IntN(4) > 0 && w.meeting.object == 0 {
 		g.blind = w.Now + lasts
 		w.note("gateway %d compares no history for %d us", g.number, lasts/1000)
 	} else {
@@ -204,12 +213,7 @@ func (p *process) sameHistory(s *core.Seen) bool {
 		}
 		return true
 	case core.Unnamed:
-		question(w, p, func() bool {
-			if _, is := w.etcd.keys[eraKey]; !is {
-				w.etcd.do("", &core.Request{Put: []core.Put{{Key: eraKey, Value: p.era}}})
-			}
-			return true
-		}, func(bool) {})
+		question(w, p, func() bool { w.etcd.beginEra("", p.era); return true }, func(bool) {})
 	case core.Older:
 		w.result.Eras++
 		name := fmt.Sprint("era ", w.result.Eras)

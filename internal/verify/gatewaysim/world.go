@@ -40,6 +40,7 @@ type world struct {
 	excluded    bool                // it must not be placed
 	settled     bool                // no hit may be older than such a write any more
 	lost        []lost              // histories of etcd that ended
+	meeting     meeting
 	result      *Result
 }
 
@@ -56,6 +57,7 @@ type Result struct {
 	Unplaced           int // writes without a session, while nothing was placed
 	Restored           int // times that etcd was restored
 	Eras               int // times that a gateway noticed it by etcd's revision
+	Met                int // placements that met an object of a lost history
 	Noticed            int // writes past the gateways that one of them noticed
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
@@ -75,7 +77,7 @@ func Trace(c Config) *Result { return run(c, true) }
 func run(c Config, traced bool) *Result {
 	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), Clock: &seeded.Clock{Now: uint64(time.Second)},
 		traced: traced, identities: make(map[uint64]identity), result: new(Result)}
-	w.etcd = newEtcd(w)
+	w.etcd, w.meeting.rng = newEtcd(w), rand.New(rand.NewPCG(c.Seed, 9))
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())
 	}
