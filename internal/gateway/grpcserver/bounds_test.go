@@ -207,6 +207,69 @@ func TestReaderThatPanics(t *testing.T) {
 	}
 }
 
+// TestPartsThatPanic: a panic in the writer of a connection, in a timer, when it is evicted, when it ends, or after a
+// handler ends the connection alone, and the server ends too.
+func TestPartsThatPanic(t *testing.T) {
+	ping := func(c *raw) error { return c.WritePing(false, [8]byte{}) }
+	for name, part := range map[string]struct {
+		plant func(c *conn) // holds mu
+		then  func(c *conn) // without mu
+		send  func(c *raw) error
+	}{
+		"the writer": {plant: func(c *conn) { c.waiting = append(c.waiting, new(Call)) }, send: ping}, // without a connection
+		"a timer": {
+			plant: func(c *conn) { c.calls[1] = &Call{unary: true, age: lateSteps} },
+			then:  func(c *conn) { c.after(0, c.overdue) },
+		},
+		"the eviction": {plant: func(c *conn) { c.calls[1] = new(Call) }, then: func(c *conn) { go c.evict() }},
+		"the end":      {plant: func(c *conn) { c.calls[1] = new(Call) }, send: (*raw).Close},
+		"a handler":    {plant: func(*conn) {}, send: func(c *raw) error { return c.call(1, fails, 0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, func(o *Options) {
+				handle := o.Handle
+				o.Handle = func(method string, s grpc.ServerStream) error {
+					if method == fails {
+						call := s.(*Call)
+						call.conn.mu.Lock()
+						call.turn, call.conn.turns = true, nil
+						call.conn.mu.Unlock()
+					}
+					return handle(method, s)
+				}
+			})
+			c := connect(t, s.address)
+			if err := ping(c); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.next(); err != nil { // the connection is known
+				t.Fatal(err)
+			}
+			s.any(func(served *conn) bool {
+				served.mu.Lock()
+				part.plant(served)
+				served.mu.Unlock()
+				if part.then != nil {
+					part.then(served)
+				}
+				return false
+			})
+			if part.send != nil {
+				if err := part.send(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for err := error(nil); err == nil; {
+				_, err = c.next()
+			}
+			var out wrapperspb.BytesValue
+			if err := dial(t, s.address).Invoke(within(t), echo, wrapperspb.Bytes(nil), &out); err != nil {
+				t.Errorf("another connection's call: %v", err)
+			}
+		})
+	}
+}
+
 // TestReceivingAfterTheHandler: what a stream receives after its handler has ended, on another goroutine, takes nothing.
 func TestReceivingAfterTheHandler(t *testing.T) {
 	ended, received := make(chan *Call, 1), make(chan error, 1)

@@ -66,6 +66,7 @@ type conn struct {
 	draining    bool
 	ending      bool // close when all output is written
 	closed      bool
+	panicked    bool            // what happened on the connection: see [conn.contain]
 	ctx         context.Context // of calls
 	cancel      context.CancelFunc
 }
@@ -113,31 +114,42 @@ const (
 // readBuffer is how many bytes are read at once.
 const readBuffer = 32 << 10
 
-// run serves the connection until its end, that of its calls included. A panic of the reader ends the connection alone.
-// Then run does not wait for calls: the one that was being read may have nobody who ends it.
+// run serves the connection until its end, that of its calls included.
 func (c *conn) run() {
 	var writer sync.WaitGroup
-	writer.Go(c.write)
-	panicked := true
-	err := recovery.Do("what "+c.account.name+" sent", func() error {
-		err := c.receive()
-		panicked = false
-		return err
+	writer.Go(func() {
+		c.contain("the writer", c.write)
+		c.contain("the end", c.close)
 	})
-	if panicked {
-		err = http2.ConnectionError(http2.ErrCodeInternal)
-	}
-	c.fail(err)
+	c.contain("the reader", func() { c.fail(c.receive()) })
 	writer.Wait()
 	c.mu.Lock()
-	for c.active > 0 && !panicked {
+	for c.active > 0 && !c.panicked {
 		c.room.Wait()
 	}
 	c.mu.Unlock()
 	c.account.leave()
 }
 
-// receive takes what the client sends until the connection ends. It and what it calls give up mu when they panic.
+// contain runs a part of what happens on a connection. A panic ends the connection alone. Nobody waits for its calls
+// then: one may have nobody who ends it. Whatever do calls has to give up mu when it panics.
+func (c *conn) contain(part string, do func()) {
+	if !recovery.Contain(part, c.account.name, do) {
+		return
+	}
+	c.mu.Lock()
+	c.panicked = true
+	c.room.Broadcast()
+	c.mu.Unlock()
+	c.fail(http2.ConnectionError(http2.ErrCodeInternal))
+}
+
+// after calls do on a goroutine of its own after a while.
+func (c *conn) after(wait time.Duration, do func()) *time.Timer {
+	return time.AfterFunc(wait, func() { c.contain("a timer", do) })
+}
+
+// receive takes what the client sends until the connection ends.
 func (c *conn) receive() error {
 	if err := c.handshake(); err != nil {
 		return err
@@ -162,22 +174,29 @@ func (c *conn) hold(n int) {
 
 // evict ends the connection for want of memory. Its calls end at once, and the client is told if it reads.
 func (c *conn) evict() {
-	c.mu.Lock()
-	c.draining, c.ending = true, true
-	for _, call := range c.calls {
+	c.contain("the eviction", func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.draining, c.ending = true, true
+		c.out = appendGoAway(c.out, c.last, http2.ErrCodeEnhanceYourCalm, "")
+		c.work.Signal()
+		c.abort()
+	})
+	_ = c.net.SetDeadline(time.Now().Add(goAwayTimeout)) // an error says that it is closed
+}
+
+// abort ends all calls. The caller holds mu.
+func (c *conn) abort() {
+	c.room.Broadcast()
+	for id, call := range c.calls {
+		delete(c.calls, id)
 		call.abort()
 	}
-	clear(c.calls)
-	c.out = appendGoAway(c.out, c.last, http2.ErrCodeEnhanceYourCalm, "")
-	c.work.Signal()
-	c.room.Broadcast()
-	c.mu.Unlock()
-	_ = c.net.SetDeadline(time.Now().Add(goAwayTimeout)) // an error says that it is closed
 }
 
 // handshake exchanges the prefaces and the first SETTINGS.
 func (c *conn) handshake() error {
-	late := time.AfterFunc(prefaceTimeout, c.close) // and no deadline: whoever had the connection before may lift it still
+	late := c.after(prefaceTimeout, c.close) // and no deadline: whoever had the connection before may lift it still
 	defer late.Stop()
 	reader := bufio.NewReaderSize(c.net, readBuffer)
 	c.framer = http2.NewFramer(nil, reader)
@@ -389,35 +408,53 @@ func (c *conn) credit(n int) {
 func (c *conn) write() {
 	var spare []byte
 	for {
-		c.mu.Lock()
-		for len(c.out) == 0 && !c.closed && !c.ending {
-			c.out, spare = keep(c.out), keep(spare)
-			c.work.Wait()
-		}
-		c.mu.Unlock()
+		spare = c.await(spare)
 		runtime.Gosched() // other answers of this moment go with the same system call
-		c.mu.Lock()
-		out := c.out
-		if len(out) == 0 || c.closed {
-			c.mu.Unlock()
-			break
+		out := c.takeOutput(spare)
+		if len(out) == 0 {
+			return
 		}
-		c.out, c.writing = spare[:0], len(out)
-		c.count()
-		c.mu.Unlock()
 		_, err := c.net.Write(out)
 		spare = out
-		c.mu.Lock()
-		c.writing = 0
-		c.resume()
-		c.count()
-		c.room.Broadcast()
-		c.mu.Unlock()
-		if err != nil {
-			break
+		if c.wrote(); err != nil {
+			return
 		}
 	}
-	c.close()
+}
+
+// await waits until there is something to write, or nothing will be. It returns a buffer that the writer keeps.
+func (c *conn) await(spare []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.out) == 0 && !c.closed && !c.ending {
+		c.out, spare = keep(c.out), keep(spare)
+		c.work.Wait()
+	}
+	return spare
+}
+
+// takeOutput takes what is to be written, and leaves a buffer for more. Nothing: the connection ends.
+func (c *conn) takeOutput(spare []byte) (out []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	if out = c.out; len(out) > 0 {
+		c.out, c.writing = spare[:0], len(out)
+		c.count()
+	}
+	return out
+}
+
+// wrote lets go on what waited until output was written.
+func (c *conn) wrote() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing = 0
+	c.resume()
+	c.count()
+	c.room.Broadcast()
 }
 
 // keep returns a buffer to be used again; nil if an idle connection may not keep as much.
@@ -478,9 +515,10 @@ func (c *conn) drain() {
 
 // close ends the connection at once.
 func (c *conn) close() {
+	defer c.net.Close() // without mu: TLS may wait seconds for a client that does not read
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed {
-		c.mu.Unlock()
 		return
 	}
 	c.closed = true
@@ -488,14 +526,8 @@ func (c *conn) close() {
 	if c.sweep != nil {
 		c.sweep.Stop()
 	}
-	for _, call := range c.calls {
-		call.abort()
-	}
-	clear(c.calls)
 	c.work.Signal()
-	c.room.Broadcast()
-	c.mu.Unlock()
-	c.net.Close() // without mu: TLS may wait seconds for a client that does not read
+	c.abort()
 }
 
 // watch notices a client that is away. The result ends it.
@@ -515,7 +547,7 @@ func (c *conn) watch() (stop func()) {
 		case c.frames != seen:
 			seen, asked = c.frames, false
 		case asked:
-			go c.close()
+			go c.contain("the end", c.close)
 			return
 		default:
 			asked = true
@@ -530,7 +562,7 @@ func (c *conn) watch() (stop func()) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	timer = time.AfterFunc(o.PingEvery, check)
+	timer = c.after(o.PingEvery, check)
 	return func() { timer.Stop() }
 }
 

@@ -1,7 +1,5 @@
 package grpcserver
 
-import "time"
-
 // A unary call has no handler before its request has arrived, and so no deadline. [conn.overdue] ends those that take
 // longer than [Options].ReceiveTimeout, so that a client can neither hold memory with beginnings of requests, nor a
 // connection that would end if it were idle.
@@ -12,7 +10,7 @@ const lateSteps = 2
 // expect has requests looked at that have not arrived. The caller holds mu.
 func (c *conn) expect() {
 	if c.sweep == nil && !c.closed {
-		c.sweep = time.AfterFunc(c.server.o.ReceiveTimeout/lateSteps, c.overdue)
+		c.sweep = c.after(c.server.o.ReceiveTimeout/lateSteps, c.overdue)
 	}
 }
 

@@ -101,7 +101,7 @@ func (s *Call) expire(after time.Duration) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.room.late = late
-	return time.AfterFunc(after, func() {
+	return c.after(after, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		*late = true

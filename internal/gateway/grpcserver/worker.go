@@ -15,7 +15,7 @@ func (s *Server) run(call *Call) {
 // work runs handlers one after the other. It ends when enough others wait for a call.
 func (s *Server) work(call *Call) {
 	for {
-		call.handle()
+		call.conn.contain("a handler", call.handle)
 		if s.resting.Add(1) > maxResting {
 			s.resting.Add(-1)
 			return

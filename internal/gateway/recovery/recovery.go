@@ -19,3 +19,16 @@ func Do(what string, f func() error) (err error) {
 	}()
 	return f()
 }
+
+// Contain calls f, which is a part of a connection, and reports whether it panicked. It logs a panic with its stack.
+func Contain(part, connection string, f func()) (panicked bool) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			panicked = true
+			slog.Error("a connection panicked and ends: report this as a bug", "connection", connection, "part", part,
+				"panic", reason, "stack", string(debug.Stack()))
+		}
+	}()
+	f()
+	return false
+}
