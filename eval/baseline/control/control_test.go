@@ -175,19 +175,30 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mouth.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	go func() {
-		for ticks := time.NewTicker(Beat / 4); ctx.Err() == nil; <-ticks.C {
-			mouth.Write(BeatBytes(0))
-			mouth.Write(BeatBytes(2))
-			mouth.Write([]byte("noise"))
-			mouth.Write(BeatBytes(1000))
+	began := time.Now().Add(-time.Hour)
+	heard := listen(began, 3)
+	for _, b := range [][]byte{BeatBytes(0), BeatBytes(2), []byte("noise"), BeatBytes(1000)} {
+		if _, err := mouth.Write(b); err != nil {
+			t.Fatal(err)
 		}
-	}()
-	began := time.Now()
-	if silent, err := Watch(ctx, ears, 3); err != nil || silent != 1 || time.Since(began) < 2*Suspect {
-		t.Errorf("%d after %v, %v", silent, time.Since(began), err)
 	}
+	if err := ears.SetReadDeadline(began); err != nil { // it has passed, and the heartbeats have arrived
+		t.Fatal(err)
+	}
+	if err := heard.drain(ears, make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	if place, until := heard.first(); place != 1 || !until.Equal(began.Add(2*Suspect)) {
+		t.Errorf("node %d fails first, at %v", place, until.Sub(began))
+	}
+	heard.note(began.Add(3*Suspect), BeatBytes(1))
+	if place, until := heard.first(); place != 1 || !until.Equal(began.Add(4*Suspect)) {
+		t.Errorf("node %d fails first, %v after it was heard", place, until.Sub(began)-3*Suspect)
+	}
+	if silent, err := Watch(t.Context(), ears, 1); err != nil || silent != 0 {
+		t.Errorf("%d, %v", silent, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := Watch(ctx, ears, 3); !errors.Is(err, context.Canceled) {
 		t.Errorf("a controller that was told to end: %v", err)

@@ -7,6 +7,10 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // Times of failure detection, the same as those of this project's own controllers.
@@ -25,64 +29,86 @@ func BeatBytes(place int) []byte { return binary.BigEndian.AppendUint16(nil, uin
 func Watch(ctx context.Context, conn *net.UDPConn, nodes int) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
-	heard := make([]time.Time, nodes)
-	now := time.Now()
-	for i := range heard {
-		heard[i] = now.Add(Suspect) // twice the usual time at first
-	}
+	heard := listen(time.Now(), nodes)
 	b := make([]byte, 16)
 	for {
-		first, silent := 0, heard[0]
-		for i, at := range heard {
-			if at.Before(silent) {
-				first, silent = i, at
-			}
-		}
-		if time.Since(silent) > Suspect {
-			return first, nil
-		}
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if err := conn.SetReadDeadline(silent.Add(Suspect)); err != nil {
+		place, until := heard.first()
+		if time.Now().After(until) {
+			return place, nil
+		}
+		if err := conn.SetReadDeadline(until); err != nil {
 			return 0, err
 		}
 		n, err := conn.Read(b)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if err := drain(conn, heard, b); err != nil {
+			if err := heard.drain(conn, b); err != nil {
 				return 0, err
 			}
 		case err != nil:
 			return 0, err
 		default:
-			note(heard, b[:n])
+			heard.note(time.Now(), b[:n])
 		}
 	}
 }
 
-// drain records the heartbeats that have already arrived, so that a late controller reports no
-// live node as failed.
-func drain(conn *net.UDPConn, heard []time.Time, b []byte) error {
-	for {
-		if err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
-			return err
-		}
-		n, err := conn.Read(b)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		note(heard, b[:n])
+// hearing is when each node was heard.
+type hearing []time.Time
+
+// listen begins to listen to nodes. At first each has twice the usual time.
+func listen(now time.Time, nodes int) hearing {
+	heard := make(hearing, nodes)
+	for i := range heard {
+		heard[i] = now.Add(Suspect)
 	}
+	return heard
 }
 
-func note(heard []time.Time, b []byte) {
+// first returns the node that was not heard for the longest time, and until when it does not count as failed.
+func (h hearing) first() (place int, until time.Time) {
+	for i, at := range h {
+		if at.Before(h[place]) {
+			place = i
+		}
+	}
+	return place, h[place].Add(Suspect)
+}
+
+// note takes a datagram.
+func (h hearing) note(now time.Time, b []byte) {
 	if len(b) == 2 {
-		if place := int(binary.BigEndian.Uint16(b)); place < len(heard) {
-			heard[place] = time.Now()
+		if place := int(binary.BigEndian.Uint16(b)); place < len(h) {
+			h[place] = now
 		}
 	}
+}
+
+// drain takes the heartbeats that have already arrived, so that a late controller reports no live node as failed. A read
+// of conn would not return them after its deadline.
+func (h hearing) drain(conn *net.UDPConn, b []byte) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			n, err := eintr.Value(func() (int, error) {
+				n, _, err := unix.Recvfrom(int(fd), b, unix.MSG_DONTWAIT)
+				return n, err
+			})
+			if errors.Is(err, unix.EAGAIN) {
+				return
+			}
+			if failed = err; failed != nil {
+				return
+			}
+			h.note(time.Now(), b[:n])
+		}
+	})
+	return errors.Join(err, failed)
 }
