@@ -172,7 +172,8 @@ func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
 	l.received(n)
 	if n.known {
 		for _, number := range sorted(n.copyTarget) {
-			if _, has := configs[number]; !has && l.shards[number].active && !l.shards[number].complete {
+			lost := configs[number].State == chain.None // also if it keeps the shard from before
+			if lost && l.shards[number].active && !l.shards[number].complete {
 				l.give(n, number, l.wanted(n.id, number))
 			}
 		}

@@ -177,6 +177,10 @@ func TestFoundBugs(t *testing.T) {
 			t.Error(why)
 		}
 	}
+	// An agent began anew, and its node kept a shard from before: the copy that it had lost was not ordered again.
+	if why := wrong(t, Draw(501277)); why != "" {
+		t.Error(why)
+	}
 }
 
 func TestSameSeedSameRun(t *testing.T) {
