@@ -181,6 +181,32 @@ func TestCopiesWaitForAgents(t *testing.T) {
 	})
 }
 
+// TestElectionsWhileAgentsAreAway: a leader that is elected while an agent is away has no inventory of its node. It needs
+// none before the agent is back, for the data plane goes on and no write waits.
+func TestElectionsWhileAgentsAreAway(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 4, 8, 3)
+		w.leader.state.Settings.Sure = 2 * time.Second
+		away := w.chain(0)[w.rng.IntN(3)]
+		w.depart(away)
+		w.run(50 * ms)
+		w.elect()
+		w.leader.state.Settings.Sure = 2 * time.Second
+		if !w.until(time.Second, w.leader.allActive) {
+			w.fatalf("shards wait for the node whose agent is away")
+		}
+		w.ready()
+		w.run(w.leader.options.ApplyWithin + 3*time.Second)
+		w.allQuickly(50 * ms)
+		if standing := w.state.Nodes[away.id()].Standing; standing != Up {
+			w.fatalf("the node whose agent is away is %v", standing)
+		}
+		away.start(true)
+		w.settle()
+		w.checkNothingLost()
+	})
+}
+
 // TestAgentDepartsDuringAChange: the agent of a member departs when the change of its chain is stored, and before it has
 // confirmed it. The chain soon goes on without the node, which is back when its agent is.
 func TestAgentDepartsDuringAChange(t *testing.T) {

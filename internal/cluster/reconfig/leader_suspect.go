@@ -103,10 +103,23 @@ func (l *Leader) checkOrders() {
 // has one whose agent has departed while writes wait for it: to go on without the node takes less time than most agents
 // need to come back.
 func (l *Leader) applyWithin(n *node) time.Duration {
-	if n.refused != "" || l.holdsUp(n) {
+	switch {
+	case n.refused != "" || l.holdsUp(n):
 		return l.options.ApplyWithin / 8
+	case !n.known && l.allActive(): // no write waits for its inventory: its agent may have been away when the term began
+		return l.returnsWithin()
 	}
 	return l.options.ApplyWithin
+}
+
+// allActive reports whether the writes of no shard wait for a leader.
+func (l *Leader) allActive() bool {
+	for number := range l.shards {
+		if !l.shards[number].active && len(l.state.Shards[number].Members) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *Leader) suspect(n *node, why string) {
