@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
@@ -31,12 +34,18 @@ func (e *Engine) executeClients(ctx context.Context, r *core.Request) *core.Resu
 	switch {
 	case f == nil && err == nil:
 		return &core.Result{Err: rpctypes.ErrGRPCTooManyOps, TooMany: true}
+	case errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) && (c.admitted || c.own <= int(e.txns.most.Load())):
+		return &core.Result{Err: errNoPlace} // etcd would execute it without the guard
 	case err != nil:
 		return &core.Result{Unknown: uncertain(err), Err: err}
 	}
 	e.Saw(answer.Header)
 	return e.written(r, f, answer)
 }
+
+// errNoPlace begins as etcd's error does.
+var errNoPlace = status.Error(codes.InvalidArgument, "etcdserver: too many operations in txn request: gateways need a "+
+	"place for one condition of their own; send one condition less, or raise the members' limit of operations")
 
 // part returns the conditions and the operations of a part of a client's transaction.
 func (c *request) part(r *core.Request) (conditions []*pb.Compare, ops []*pb.RequestOp) {

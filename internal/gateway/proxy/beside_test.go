@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -411,6 +412,15 @@ func TestLimitsOfPlacedKeys(t *testing.T) {
 	write("127 puts and a deletion of everything behind", append(puts("k", 127), clientv3.OpDelete("k/127", clientv3.WithFromKey())), nil)
 	if r := must(direct.Get(t.Context(), "k/", clientv3.WithPrefix()))(t); r.Count != 127 {
 		t.Errorf("%d keys are left", r.Count)
+	}
+	conditions := make([]clientv3.Cmp, 128)
+	for i := range conditions {
+		conditions[i] = clientv3.Compare(clientv3.CreateRevision(fmt.Sprintf("none/%03d", i)), "=", 0)
+	}
+	must(a.client.Txn(t.Context()).If(conditions[1:]...).Then(clientv3.OpPut("k/000", "")).Commit())(t)
+	_, err := a.client.Txn(t.Context()).If(conditions...).Then(clientv3.OpPut("k/000", "")).Commit()
+	if err == nil || !strings.Contains(err.Error(), "send one condition less") {
+		t.Errorf("128 conditions that hold: %v", err)
 	}
 	for i := range 300 {
 		must(a.client.Put(t.Context(), fmt.Sprintf("k/%03d", i), "again"))(t)
