@@ -29,14 +29,11 @@ type Seen struct {
 // Continuity is what became of etcd's history.
 type Continuity uint8
 
-// The continuities. After the first two nothing has to end.
+// The continuities. After the first nothing has to end.
 const (
 	Same Continuity = iota
-	// Unnamed means that somebody deleted the era's name, or that etcd was restored from a backup of before the era: the
-	// name is written again, and all sessions end. Sessions may have begun without the name, in the first era.
-	Unnamed
 	OtherCluster
-	OtherEra // another gateway noticed that etcd was restored
+	OtherEra // another gateway noticed that etcd was restored, or the backup is from before the era
 	Older    // etcd was restored: another era begins
 )
 
@@ -45,8 +42,6 @@ func (h *History) Compare(s *Seen) Continuity {
 	switch {
 	case s.Cluster != h.Cluster:
 		return OtherCluster
-	case s.Era == "" && h.Era != "" && s.Rev >= max(s.Floor, s.Chain.Rev):
-		return Unnamed
 	case s.Era != h.Era && h.Without&Era == 0:
 		return OtherEra
 	case (s.Rev < s.Floor || s.Chain.Status == OK && s.Rev < s.Chain.Rev) && h.Without&NewEra == 0:

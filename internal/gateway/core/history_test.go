@@ -23,7 +23,7 @@ func TestHistory(t *testing.T) {
 		"the first era":             {"", Seen{20, at(19), 7, "b", 30}, OtherEra},
 		"below what etcd had":       {"", Seen{20, away, 7, "", 19}, Older},
 		"below the chain":           {"", Seen{10, at(20), 7, "", 19}, Older},
-		"the name is gone":          {"a", Seen{20, at(21), 7, "", 21}, Unnamed},
+		"the name is gone":          {"a", Seen{20, at(21), 7, "", 21}, OtherEra},
 		"of before the era":         {"a", Seen{20, at(21), 7, "", 20}, OtherEra},
 	} {
 		t.Run(name, func(t *testing.T) {

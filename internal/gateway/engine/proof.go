@@ -54,12 +54,10 @@ func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	history := core.History{Cluster: e.cluster, Era: e.era}
 	seen := core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Era: era, Rev: header.Revision}
 	switch history.Compare(&seen) {
-	case core.Unnamed:
-		return e.keepEra(ctx)
 	case core.OtherCluster:
 		return fmt.Errorf("%w: its cluster was %x, and is %x", ErrRestored, e.cluster, header.ClusterId)
 	case core.OtherEra:
-		return fmt.Errorf("%w, as another gateway noticed", ErrRestored)
+		return fmt.Errorf("%w: the era of its history was %q, and is %q", ErrRestored, e.era, era)
 	case core.Older:
 		return errors.Join(fmt.Errorf("%w: its revision was %d, and is %d", ErrRestored, max(floor, chain.Rev), header.Revision), e.newEra(ctx))
 	}
@@ -81,37 +79,20 @@ func valueIn(answer *pb.RangeResponse) (value string) {
 	return value
 }
 
-// keepEra writes the name of the era again, which is gone.
-func (e *Engine) keepEra(ctx context.Context) error {
-	if err := e.beginEra(ctx, "", e.era); err != nil {
-		return err
-	}
-	e.o.Log.Error("somebody deleted a key of the gateways in etcd, or etcd was restored from a backup; the key is written "+
-		"again, and all gateways begin another session", "key", eraKey)
-	return errEra
-}
-
-var errEra = errors.New("the name of the era was written again")
-
-// newEra begins an era without objects.
+// newEra takes everything out of etcd that belongs to the objects of another history. Other gateways notice that their sessions are gone,
+// or the new era, before they extend their sessions.
 func (e *Engine) newEra(ctx context.Context) error {
-	var name [8]byte
-	rand.Read(name[:]) // never fails
-	return e.beginEra(ctx, e.era, hex.EncodeToString(name[:]))
-}
-
-// beginEra names an era if etcd still has the one before, and takes everything out of etcd that belongs to the objects of
-// another history. Other gateways notice that their sessions are gone, or the era, before they extend their sessions.
-func (e *Engine) beginEra(ctx context.Context, before, name string) error {
 	directory, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
 		Key: []byte(OwnPrefix + core.DirectoryPrefix), RangeEnd: behind(OwnPrefix + core.DirectoryPrefix), KeysOnly: true,
 	})
 	if err != nil {
 		return err
 	}
-	is := core.EraIs(eraKey, before)
+	var name [8]byte
+	rand.Read(name[:]) // never fails
+	is := core.EraIs(eraKey, e.era)
 	t := &pb.TxnRequest{Compare: []*pb.Compare{compare(&is)}, Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
-		RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(name)},
+		RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(hex.EncodeToString(name[:]))},
 	}}}}
 	for _, prefix := range core.Prefixes() {
 		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{

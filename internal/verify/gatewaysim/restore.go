@@ -212,8 +212,6 @@ func (p *process) sameHistory(s *core.Seen) bool {
 			g.blind, g.blindFor = w.Now+g.blindFor, 0
 		}
 		return true
-	case core.Unnamed:
-		question(w, p, func() bool { w.etcd.beginEra("", p.era); return true }, func(bool) {})
 	case core.Older:
 		w.result.Eras++
 		name := fmt.Sprint("era ", w.result.Eras)
