@@ -301,6 +301,24 @@ images: bpf ## Pack container images for docker load and ctr images import
 images-check: ## Check the program that packs container images
 	go test -C tools/image -count=1 ./...
 
+# WRITE_METRICS has the tests that compare docs/metrics.md write it: one package at a time.
+.PHONY: metrics
+metrics: bpf ## Write the tables of docs/metrics.md
+	WRITE_METRICS=1 go test -p 1 -count=1 -run '^TestMetricsPage$$' ./internal/node/agent ./internal/cluster/controller \
+		./internal/gateway/proxy ./internal/gateway/memory
+
+# Prometheus' own checker is compiled in a module of its own below out/: what it needs is large.
+PROMTOOL := github.com/prometheus/prometheus/cmd/promtool
+PROMTOOL_VERSION := v0.316.0
+$(TOOLS)/promtool: | setup
+	@mkdir -p out/promtool && cd out/promtool && { [ -f go.mod ] || go mod init promtool; } && \
+		go get -tool $(PROMTOOL)@$(PROMTOOL_VERSION) && go build -o $@ $(PROMTOOL)
+
+.PHONY: test-alerts
+test-alerts: $(TOOLS)/promtool ## Test the alerts of deploy/prometheus with promtool; compiles it first
+	$(TOOLS)/promtool check rules deploy/prometheus/netcraq.rules.yaml
+	$(TOOLS)/promtool test rules deploy/prometheus/netcraq_test.yaml
+
 .PHONY: lint
 lint: bpf $(TOOLS)/golangci-lint ## Run the linters of .golangci.yml, except for lengths of lines
 	$(call in-modules,$(TOOLS)/golangci-lint run --disable lll ./...)

@@ -52,6 +52,7 @@ func DefaultChainOptions(shards int) chain.Options {
 // nodeFlags are the command line of `netcraq node`.
 type nodeFlags struct {
 	name, cluster, addr, api string
+	metrics                  string
 	identity                 string
 	priority                 scheduling.Class
 	plane                    PlaneRequest
@@ -92,6 +93,7 @@ its next agent. To stop a node without an interruption, drain it first.`,
 	f.StringVar(&flags.api, "api", "",
 		fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)",
 			topology.APIPort))
+	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
 	f.StringVar(&flags.plane.kind, "plane", cli.PlaneAuto, "data plane: auto, soft, xdp or p4 (a software switch)")
 	f.StringArrayVar(&flags.plane.ports, "port-if", nil,
 		"xdp, p4: network interface to answer on; may be repeated (default: all Ethernet interfaces that are up, except parts "+
@@ -350,7 +352,7 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 
 // resolve completes the flags from the cluster file.
 func (flags *nodeFlags) resolve() (agent.Options, error) {
-	options := agent.Options{Name: flags.name, API: flags.api, AcceptDataLoss: flags.acceptDataLoss}
+	options := agent.Options{Name: flags.name, API: flags.api, Metrics: flags.metrics, AcceptDataLoss: flags.acceptDataLoss}
 	if flags.addr != "" {
 		addr, err := netip.ParseAddrPort(flags.addr)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/security"
+	pages "github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
 // Options say how one controller runs.
@@ -73,7 +74,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(),
 		nodes: nodes{byID: map[reconfig.NodeID]*membershipStream{}}}
 	c.view = newView(o.Address, c.now, c.nodes.refuse, c.settingsChanged)
-	c.metrics = newMetrics(func() bool { return c.term.Load() != nil }, o.Identity.Refusals())
+	c.metrics = newMetrics(c.term.Load, o.Identity.Refusals())
 	var err error
 	if c.listener, err = net.Listen("tcp", o.Address); err != nil {
 		return nil, explainListen("--listen", o.Address, err)
@@ -122,7 +123,7 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 	server := c.newServer()
 	group.Go(func() error { return serve(ctx, server, c.listener) })
 	if c.scrapes != nil {
-		group.Go(func() error { return c.metrics.serve(ctx, c.scrapes) })
+		group.Go(func() error { return pages.Serve(ctx, c.scrapes, c.metrics.registry) })
 	}
 	group.Go(func() error { return c.awaitRemoval(ctx) })
 	group.Go(func() error { return c.store.Failed(ctx) })

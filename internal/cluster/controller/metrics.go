@@ -1,20 +1,15 @@
 package controller
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/security"
+	pages "github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
 // metrics are for Prometheus.
@@ -27,13 +22,26 @@ type metrics struct {
 	grants    prometheus.Counter
 	storing   prometheus.Histogram
 	step      prometheus.Histogram
-	shards    *prometheus.GaugeVec
-	nodes     prometheus.Gauge
-	copied    prometheus.Gauge
-	leads     prometheus.GaugeFunc
+	term      func() *leading // nil while this controller does not lead
+	seen      atomic.Pointer[sighting]
 }
 
-func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
+// sighting is the cluster as the leader of a term saw it last.
+type sighting struct {
+	term   *leading
+	status *controllerv1.StatusResponse
+}
+
+// Metrics of the cluster, which only the leader exports.
+var (
+	leadsGauge = pages.Gauge("netcraq_controller_leads", "1 if this controller leads.")
+	shardGauge = pages.Gauge("netcraq_shards", "Shards by what they are, as the leader sees them.", "state")
+	nodeGauge  = pages.Gauge("netcraq_nodes", "Nodes of the cluster, as the leader sees them.")
+	copyGauge  = pages.Gauge("netcraq_repair_copied_bytes", "Copied since the leader's election.")
+	refusals   = pages.Counter("netcraq_refused_total", "Connections and calls refused for their certificate.", "reason")
+)
+
+func newMetrics(term func() *leading, refused *security.Refusals) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "netcraq", Subsystem: "controller", Name: name, Help: help})
 	}
@@ -42,7 +50,6 @@ func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
 			Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10)})
 	}
 	m := &metrics{
-		registry:  prometheus.NewRegistry(),
 		elections: counter("elections_total", "Times that this controller became the leader."),
 		changes:   counter("changes_total", "Changes of the state that it made durable as the leader."),
 		epochs:    counter("epochs_total", "New epochs of shards in them."),
@@ -50,26 +57,15 @@ func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
 		grants:    counter("grants_total", "Leases granted to nodes, or prolonged."),
 		storing:   histogram("store_seconds", "Time until a change was durable."),
 		step:      histogram("step_seconds", "Time that the leader needed for what had arrived."),
-		shards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "netcraq", Name: "shards",
-			Help: "Shards by what they are, as the leader sees them."}, []string{"state"}),
-		nodes: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "netcraq", Name: "nodes",
-			Help: "Nodes of the cluster, as the leader sees them."}),
-		copied: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "netcraq", Name: "repair_copied_bytes",
-			Help: "Copied since the leader's election."}),
-		leads: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "netcraq", Subsystem: "controller", Name: "leads",
-			Help: "1 if this controller leads."}, func() float64 {
-			if leads() {
-				return 1
-			}
-			return 0
-		}),
+		term:      term,
 	}
-	m.registry.MustRegister(m.elections, m.changes, m.epochs, m.fenced, m.grants, m.storing, m.step, m.shards, m.nodes, m.copied, m.leads)
-	for reason, n := range map[string]*atomic.Uint64{"stranger": &refusals.Stranger, "expired": &refusals.Expired, "role": &refusals.Role} {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "netcraq", Name: "refused_total",
-			Help: "Connections and calls refused for their certificate.", ConstLabels: prometheus.Labels{"reason": reason}},
-			func() float64 { return float64(n.Load()) }))
-	}
+	m.registry = pages.New(m.elections, m.changes, m.epochs, m.fenced, m.grants, m.storing, m.step,
+		pages.Collect(m.read, leadsGauge, shardGauge, nodeGauge, copyGauge),
+		pages.Collect(func(v pages.Values) {
+			v.Set(refusals, float64(refused.Stranger.Load()), "stranger")
+			v.Set(refusals, float64(refused.Expired.Load()), "expired")
+			v.Set(refusals, float64(refused.Role.Load()), "role")
+		}, refusals))
 	return m
 }
 
@@ -85,27 +81,25 @@ func (m *metrics) stored(c *reconfig.Change, took time.Duration) {
 	}
 }
 
-// cluster updates the metrics of the cluster from the leader's status.
-func (m *metrics) cluster(s *controllerv1.StatusResponse) {
+// cluster notes what the leader of a term sees of the cluster.
+func (m *metrics) cluster(term *leading, s *controllerv1.StatusResponse) {
+	m.seen.Store(&sighting{term, s})
+}
+
+// read reports the cluster. A controller that leads no more reports none: its view of the cluster is outdated.
+func (m *metrics) read(v pages.Values) {
+	term, seen := m.term(), m.seen.Load()
+	v.Is(leadsGauge, term != nil)
+	if term == nil || seen == nil || seen.term != term {
+		return
+	}
+	s := seen.status
 	for state, n := range map[string]uint32{
 		"whole": s.GetShardsWhole(), "short": s.GetShardsShort(), "changing": s.GetShardsChanging(), "down": s.GetShardsDown(),
 		"copying": s.GetShardsCopying(), "catching_up": s.GetShardsCatchingUp(),
 	} {
-		m.shards.WithLabelValues(state).Set(float64(n))
+		v.Set(shardGauge, float64(n), state)
 	}
-	m.nodes.Set(float64(len(s.GetNodes())))
-	m.copied.Set(float64(s.GetCopiedBytes()))
-}
-
-// serve answers Prometheus until ctx ends.
-func (m *metrics) serve(ctx context.Context, listener net.Listener) error {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	return nil
+	v.Set(nodeGauge, float64(len(s.GetNodes())))
+	v.Set(copyGauge, float64(s.GetCopiedBytes()))
 }

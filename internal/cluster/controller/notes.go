@@ -87,14 +87,15 @@ func (c *Controller) look(ctx context.Context) error {
 			c.jumped.Store(int64(c.now()))
 			apart = now
 		}
-		if c.term.Load() == nil {
+		term := c.term.Load()
+		if term == nil {
 			continue
 		}
 		out, err := c.status(ctx)
 		if err != nil {
 			continue
 		}
-		c.metrics.cluster(out)
+		c.metrics.cluster(term, out)
 		current := make(map[string]bool)
 		for _, note := range out.GetNotes() {
 			if current[note] = true; !known[note] {

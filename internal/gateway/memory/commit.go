@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -111,7 +112,11 @@ func (b *batch) add(p *proposal, encoded []byte) []byte {
 // append stores a batch. If the log is full it waits for the snapshot that lets entries go.
 func (l *leader) append(encoded []byte, committed chan<- batch) error {
 	for {
+		began := time.Now()
 		err := l.g.log.Append(l.ctx, encoded)
+		if err == nil {
+			l.g.appends.Observe(time.Since(began).Seconds())
+		}
 		if !errors.Is(err, chainlog.ErrFull) || l.unsaved.Swap(false) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
@@ -76,6 +77,7 @@ type Gateway struct {
 	began   time.Time
 	contact atomic.Int64  // when the chain answered last, since began
 	applied progress.Mark // the revision of this gateway's copy
+	appends prometheus.Histogram
 
 	mu      sync.Mutex
 	space   *keyspace.Keyspace
@@ -122,6 +124,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	return &Gateway{
 		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), space: space, changed: make(chan struct{}),
+		appends: newAppends(),
 	}, nil
 }
 

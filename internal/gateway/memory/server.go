@@ -11,7 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/api/v3/version"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
+	"github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
 // healthTimeout is how long the read of a health check may take.
@@ -229,7 +229,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 // pages serves etcd's pages on HTTP.
 func (s *Server) pages() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.Handler())
+	mux.Handle("/metrics", metrics.Handler(s.registry()))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"etcdserver": version.Version, "etcdcluster": version.Version})
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -25,6 +26,7 @@ import (
 func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 	f := &forwarder{
 		conn: s.conn.ClientConn, codec: newCodec(), cache: s.cache, txns: engine.NewTxns(s.conn.ClientConn), shown: new(progress.Mark),
+		latency: s.latency,
 	}
 	if s.cache != nil {
 		f.locks = newLockServices(f.codec, f.handle)
@@ -42,6 +44,9 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 		PingTimeout: serve.PingTimeout, Memory: s.memory,
 		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
+			if isUnary(method) && !waits(method) {
+				defer s.latency.observe(method, time.Now())
+			}
 			if answer := own[method]; answer != nil {
 				return answer(down)
 			}
@@ -58,20 +63,22 @@ func (f *forwarder) begin(c *grpcserver.Call, method string, message []byte) boo
 		return false
 	}
 	key, ok := plainRead(message)
-	return ok && f.cache.Begin(string(key), &quickRead{c, bytes.Clone(message), f.shown})
+	return ok && f.cache.Begin(string(key), &quickRead{c, bytes.Clone(message), f, time.Now()})
 }
 
 // quickRead is a read that waits for the chain.
 type quickRead struct {
 	*grpcserver.Call
 	message []byte
-	shown   *progress.Mark
+	from    *forwarder
+	began   time.Time
 }
 
 // Answer answers the read.
 func (r *quickRead) Answer(message []byte) {
-	r.shown.Raise(headerRevision(message))
+	r.from.shown.Raise(headerRevision(message))
 	r.Call.Answer(message)
+	r.from.latency.chain.Observe(time.Since(r.began).Seconds())
 }
 
 // Pass has etcd answer the read.

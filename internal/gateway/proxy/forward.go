@@ -50,6 +50,8 @@ type forwarder struct {
 	locks *lockServices  // with a cache, or one that ended: the services that the gateway executes itself
 	txns  *engine.Txns
 	shown *progress.Mark // newest revision that a client of this gateway was shown
+
+	latency *latency
 }
 
 // handle passes on a call.
@@ -87,7 +89,7 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 
 // past passes calls by the cache, which has ended.
 func (f *forwarder) past() *forwarder {
-	return &forwarder{conn: f.conn, codec: f.codec, txns: f.txns, locks: f.locks, ended: f.cache, shown: f.shown}
+	return &forwarder{conn: f.conn, codec: f.codec, txns: f.txns, locks: f.locks, ended: f.cache, shown: f.shown, latency: f.latency}
 }
 
 // execution says how a gateway that caches executes a method.

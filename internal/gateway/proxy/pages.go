@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/tmc/grpc-websocket-proxy/wsproxy"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	etcdgw "go.etcd.io/etcd/api/v3/etcdserverpb/gw"
@@ -24,9 +22,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/pages"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
+	"github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
 const (
@@ -63,7 +61,7 @@ func (s *Server) pages(checked bool) *http.ServeMux {
 	mux.HandleFunc("/health", s.health)
 	mux.HandleFunc("/proxy/health", s.health)
 	s.checks(mux)
-	mux.Handle("/proxy/metrics", s.metrics())
+	mux.Handle("/proxy/metrics", metrics.Handler(s.registry()))
 	mux.HandleFunc(pages.PathKeys, s.guarded(checked, s.keys))
 	mux.HandleFunc(pages.PathExplain, s.guarded(checked, s.explain))
 	if s.options.Profiles {
@@ -73,45 +71,6 @@ func (s *Server) pages(checked bool) *http.ServeMux {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
-}
-
-// metrics serves the gateway's own metrics.
-func (s *Server) metrics() http.Handler {
-	if s.cache == nil {
-		return promhttp.Handler()
-	}
-	own := prometheus.NewRegistry()
-	for _, c := range []struct {
-		name, help string
-		count      func(engine.Stats) uint64
-	}{
-		{"hits", "Reads answered from the chain.", func(t engine.Stats) uint64 { return t.Hits }},
-		{"nearby_hits", "Of the reads answered from the chain, those without the network: by a node on this machine.",
-			func(t engine.Stats) uint64 { return t.Nearby }},
-		{"misses", "Reads of placed keys that etcd had to answer.", func(t engine.Stats) uint64 { return t.Misses }},
-	} {
-		own.MustRegister(prometheus.NewCounterFunc(
-			prometheus.CounterOpts{Name: "netcraq_gateway_" + c.name + "_total", Help: c.help},
-			func() float64 { return float64(c.count(s.cache.Stats())) },
-		))
-	}
-	own.MustRegister(ownWrites{s.cache})
-	return promhttp.HandlerFor(prometheus.Gatherers{prometheus.DefaultGatherer, own}, promhttp.HandlerOpts{})
-}
-
-// ownWrites exports how often the gateway wrote its own keys to etcd.
-type ownWrites struct{ cache *engine.Engine }
-
-var ownWritesDesc = prometheus.NewDesc("netcraq_gateway_own_writes_total", "Writes of the gateway's own keys in etcd.", []string{"kind"}, nil)
-
-// Describe implements [prometheus.Collector].
-func (ownWrites) Describe(out chan<- *prometheus.Desc) { out <- ownWritesDesc }
-
-// Collect implements [prometheus.Collector].
-func (o ownWrites) Collect(out chan<- prometheus.Metric) {
-	for kind, n := range o.cache.OwnWrites() {
-		out <- prometheus.MustNewConstMetric(ownWritesDesc, prometheus.CounterValue, float64(n), kind)
-	}
 }
 
 // jsonGateway translates JSON to calls of etcd.

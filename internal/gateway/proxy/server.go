@@ -86,6 +86,7 @@ type Server struct {
 	locks    *lockServices     // with a cache
 	own      *bufconn.Listener // calls of the pages
 	ownConn  *grpc.ClientConn
+	latency  *latency
 	// asking bounds the pages that ask etcd at a time, checking those that check its health.
 	asking, checking *semaphore.Weighted
 }
@@ -111,7 +112,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.MaxRequestBytes = serve.DefaultMaxRequestBytes
 	}
 	s := &Server{
-		options: o, etcd: etcd, conn: conn, memory: serve.RequestMemory(),
+		options: o, etcd: etcd, conn: conn, memory: serve.RequestMemory(), latency: newLatency(),
 		asking: semaphore.NewWeighted(pagesAtOnce), checking: semaphore.NewWeighted(pagesAtOnce),
 	}
 	answers, err := s.checkVersion(ctx)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/metrics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -25,6 +26,7 @@ type Options struct {
 	Join    *Join             // the cluster that controllers run; nil for none
 	Plane   dataplane.Plane   // the caller closes it, after the agent has stopped
 	API     string            // TCP address to serve the API on; empty for none
+	Metrics string            // TCP address to serve metrics for Prometheus on; empty for none
 	Log     *slog.Logger      // nil: slog.Default()
 
 	ServerOptions []grpc.ServerOption // of the API, such as credentials
@@ -54,10 +56,12 @@ type Agent struct {
 	options  Options
 	log      *slog.Logger
 	listener net.Listener // nil without an API
+	scrapes  net.Listener // nil without metrics
 	// membership is nil for a node that no controllers configure.
 	membership *membership
 	formation  formation // of a node that a cluster file configures
 	sessions   *sweeper
+	resyncer   *resyncer
 
 	mu sync.Mutex // serialises changes of the configuration
 }
@@ -86,6 +90,7 @@ func New(o Options) (*Agent, error) {
 			return nil, err
 		}
 	}
+	a.resyncer = newResyncer(o.Plane, a.log)
 	a.sessions = newSweeper(o.Plane, o.SessionRest, a.tagPhase, a.log)
 	if o.Join != nil {
 		if err := a.checkUnclaimed(o.Join.Identity); err != nil {
@@ -97,20 +102,33 @@ func New(o Options) (*Agent, error) {
 		}
 		a.membership = m
 	}
-	if o.API != "" {
-		listener, err := net.Listen("tcp", o.API)
-		if err != nil {
-			return nil, explainListen(o.API, err)
-		}
-		a.listener = listener
+	if err := a.listen(); err != nil {
+		a.closeListeners()
+		return nil, err
 	}
 	if o.Cluster != nil && a.Configured() {
 		if err := a.applyCluster(o.Cluster); err != nil {
-			a.closeListener()
+			a.closeListeners()
 			return nil, err
 		}
 	}
 	return a, nil
+}
+
+// listen opens the ports of the API and of metrics.
+func (a *Agent) listen() (err error) {
+	for _, port := range []struct {
+		listener      *net.Listener
+		flag, address string
+	}{{&a.listener, "--api", a.options.API}, {&a.scrapes, "--metrics", a.options.Metrics}} {
+		if port.address == "" {
+			continue
+		}
+		if *port.listener, err = net.Listen("tcp", port.address); err != nil {
+			return explainListen(port.flag, port.address, err)
+		}
+	}
+	return nil
 }
 
 // API is where the API is served, with the port that the kernel chose if 0 was asked for; empty without one.
@@ -133,6 +151,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if a.listener != nil {
 		group.Go(func() error { return a.serveAPI(ctx) })
+	}
+	if a.scrapes != nil {
+		group.Go(func() error { return metrics.Serve(ctx, a.scrapes, a.Metrics()) })
 	}
 	group.Go(func() error {
 		if !a.Configured() {
@@ -177,21 +198,23 @@ func (a *Agent) tagPhase() wire.Tags {
 	return a.membership.tags.phase()
 }
 
-func (a *Agent) closeListener() {
-	if a.listener != nil {
-		a.listener.Close()
+func (a *Agent) closeListeners() {
+	for _, l := range []net.Listener{a.listener, a.scrapes} {
+		if l != nil {
+			l.Close()
+		}
 	}
 }
 
-// explainListen adds advice for the user to an error of opening the API.
-func explainListen(addr string, err error) error {
+// explainListen adds advice for the user to an error of opening the port that a flag names.
+func explainListen(flag, addr string, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return fmt.Errorf("TCP %s is taken, probably by another node's agent: stop it, or choose another address with --api", addr)
+		return fmt.Errorf("TCP %s is taken, probably by another node's agent: stop it, or choose another address with %s", addr, flag)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("%s is not on an address of this machine: choose another with --api", addr)
+		return fmt.Errorf("%s is not on an address of this machine: choose another with %s", addr, flag)
 	}
-	return fmt.Errorf("API address %q: %w", addr, err)
+	return fmt.Errorf("%s %q: %w", flag, addr, err)
 }
 
 // periodically calls do until ctx ends. do returns the time to the next call; it is longer after a call that took long,

@@ -36,8 +36,10 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, dataplane.ErrFull):
+		m.copied.ended[copyFull].Add(1)
 		log.Error("cannot copy shards to this node: it needs more room, see --objects", "error", err)
 	case err != nil:
+		m.copied.ended[copyFailed].Add(1)
 		log.Warn("a copy of shards to this node broke off; trying again", "error", explainCall(err))
 		select {
 		case <-ctx.Done():
@@ -45,6 +47,7 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 		case <-time.After(copyPause):
 		}
 	default:
+		m.copied.ended[copyDone].Add(1)
 		log.Info("copied shards to this node", "objects", objects, "took", time.Since(begin).Round(time.Millisecond))
 	}
 	m.applying.Lock()
@@ -106,6 +109,7 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 		if err := m.take(ctx, &job, part, sessions, same); err != nil {
 			return objects, err
 		}
+		m.copied.objects.Add(uint64(len(part)))
 		if objects += len(part); in.GetComplete() {
 			return objects, nil
 		}

@@ -209,11 +209,15 @@ func chainsOf(in *agentv1.ShardsResponse) []Chain {
 func countsOf(in *agentv1.CountersResponse) []Count {
 	counts := make([]Count, 0, len(in.GetCounters()))
 	for _, c := range in.GetCounters() {
-		op := "unreadable"
-		if c.GetOp() != 0 {
-			op = wire.Op(c.GetOp()).String()
-		}
-		counts = append(counts, Count{op, wire.Outcome(c.GetOutcome()).String(), c.GetMessages()})
+		counts = append(counts, Count{opName(wire.Op(c.GetOp())), wire.Outcome(c.GetOutcome()).String(), c.GetMessages()})
 	}
 	return counts
+}
+
+// opName names the op of a count; that of messages that could not be read is 0.
+func opName(op wire.Op) string {
+	if op == 0 {
+		return "unreadable"
+	}
+	return op.String()
 }

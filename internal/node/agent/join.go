@@ -86,6 +86,7 @@ type membership struct {
 	urgent   atomic.Int32 // urgent copies to or from this node, and preparations of such: collecting waits for them
 
 	sweeper *sweeper // makes room for sessions
+	copied  copyTally
 
 	leasing sync.Mutex
 	lease   reconfig.Lease

@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"math"
 	"math/bits"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -35,7 +37,8 @@ const (
 type resyncer struct {
 	plane   dataplane.Plane
 	log     *slog.Logger
-	session uint64 // of its own, for writes whose session entry is gone
+	session uint64                           // of its own, for writes whose session entry is gone
+	sent    [math.MaxUint8 + 1]atomic.Uint64 // messages by op
 	seen    map[wire.Key]sighting
 
 	changes uint64 // made by packets, at the last look
@@ -62,7 +65,7 @@ func newResyncer(plane dataplane.Plane, log *slog.Logger) *resyncer {
 }
 
 func (a *Agent) resync(ctx context.Context) {
-	s := newResyncer(a.options.Plane, a.log)
+	s := a.resyncer
 	report := reporter{log: a.log, what: "cannot resync dirty objects"}
 	periodically(ctx, a.options.ResyncEvery, func() time.Duration {
 		began := time.Now()
@@ -174,6 +177,7 @@ func (s *resyncer) send(d *stuck) error {
 		return nil
 	}
 	s.log.Debug("object stays dirty", "key", d.Key, "version", d.Object.Version, "send", send.Message.Op, "to", send.To)
+	s.sent[send.Message.Op].Add(1)
 	return s.plane.Send(send)
 }
 

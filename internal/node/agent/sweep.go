@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -19,6 +20,7 @@ type sweeper struct {
 	forgetAfter time.Duration // without a write, an entry is forgotten in any case
 	phase       func() wire.Tags
 	report      reporter
+	forgotten   atomic.Uint64 // sessions
 
 	mu           sync.Mutex
 	idleSessions *chain.IdleSessions
@@ -75,6 +77,7 @@ func (s *sweeper) sweep(pressing bool) (dropped int, err error) {
 			return dropped, err
 		}
 		dropped++
+		s.forgotten.Add(1)
 	}
 	if dropped > 0 {
 		s.report.log.Info("dropped sessions without writes", "sessions", dropped, "kept", s.idleSessions.Marks()-dropped, "after", after)

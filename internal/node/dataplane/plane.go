@@ -112,6 +112,13 @@ type Info struct {
 	PortTrouble string // why the plane does not answer on all the interfaces that it should; empty: it does
 }
 
+// Port is an interface on which a plane answers, or should.
+type Port struct {
+	Name     string
+	Attached bool // the plane answers on it
+	Up       bool // it has a link
+}
+
 // Usage is how much of a plane's tables is taken.
 type Usage struct {
 	Objects, Sessions int

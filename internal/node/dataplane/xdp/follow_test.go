@@ -220,6 +220,15 @@ func checkServed(p *Plane, want, trouble string) error {
 	if got := p.Info().PortTrouble; (got == "") != (trouble == "") || !strings.Contains(got, trouble) {
 		return fmt.Errorf("trouble %q, want %q", got, trouble)
 	}
+	var attached []string
+	for _, port := range p.Ports() {
+		if port.Attached {
+			attached = append(attached, port.Name)
+		}
+	}
+	if slices.Sort(attached); strings.Join(attached, " ") != want {
+		return fmt.Errorf("the states of ports name %q as attached, want %q", attached, want)
+	}
 	return nil
 }
 

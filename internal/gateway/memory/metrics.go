@@ -1,0 +1,58 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/netcraq/netcraq/internal/platform/metrics"
+)
+
+// Metrics of a keyspace in memory. Those with etcd's names mean what they mean at a member of etcd.
+var (
+	activeGauge  = metrics.Gauge("netcraq_keyspace_active", "1 if this gateway is active: it executes all writes.")
+	foundGauge   = metrics.Gauge("netcraq_keyspace_found", "1 if this gateway has read the keyspace.")
+	termGauge    = metrics.Gauge("netcraq_keyspace_term", "Highest term that this gateway has seen.")
+	revGauge     = metrics.Gauge("netcraq_keyspace_revision", "Revision of this gateway's copy.")
+	oldestGauge  = metrics.Gauge("netcraq_keyspace_compacted_revision", "Revision up to which the history is compacted.")
+	bytesGauge   = metrics.Gauge("netcraq_keyspace_bytes", "Size of the keyspace with its history.")
+	quotaGauge   = metrics.Gauge("netcraq_keyspace_quota_bytes", "Size from which on writes are refused.")
+	relayGauge   = metrics.Gauge("netcraq_keyspace_relaying_gateways", "Gateways that relay writes to this one.")
+	silenceGauge = metrics.Gauge("netcraq_keyspace_chain_silence_seconds", "Time since the chain answered last.")
+	hasLeader    = metrics.Gauge("etcd_server_has_leader", "1 if this gateway knows the active one and reaches the chain.")
+	isLeader     = metrics.Gauge("etcd_server_is_leader", "1 if this gateway is active.")
+)
+
+// newAppends makes the histogram of appends.
+func newAppends() prometheus.Histogram {
+	const first, factor, buckets = 25e-6, 2.5, 14
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "netcraq_keyspace_append_seconds",
+		Help:    "Time until the chain has stored a batch of writes, at the active gateway.",
+		Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
+	})
+}
+
+// registry returns the gateway's metrics.
+func (g *Gateway) registry() *prometheus.Registry {
+	return metrics.New(g.appends, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge, revGauge, oldestGauge,
+		bytesGauge, quotaGauge, relayGauge, silenceGauge, hasLeader, isLeader))
+}
+
+func (g *Gateway) readMetrics(v metrics.Values) {
+	silence := time.Since(g.began) - time.Duration(g.contact.Load())
+	led := g.ledFor() > 0
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v.Is(activeGauge, g.lead != nil)
+	v.Is(isLeader, g.lead != nil)
+	v.Is(hasLeader, led && (g.lead != nil || g.holder != ""))
+	v.Is(foundGauge, g.cluster != 0)
+	v.Set(termGauge, float64(g.term))
+	v.Set(revGauge, float64(g.space.Revision()))
+	v.Set(oldestGauge, float64(g.space.Compacted()))
+	v.Set(bytesGauge, float64(g.space.Bytes()))
+	v.Set(quotaGauge, float64(g.o.QuotaBytes))
+	v.Set(relayGauge, float64(len(g.others)))
+	v.Set(silenceGauge, silence.Seconds())
+}

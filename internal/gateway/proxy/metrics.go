@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/netcraq/netcraq/internal/platform/metrics"
+)
+
+// Metrics of the cache.
+var (
+	hitCount    = metrics.Counter("netcraq_gateway_hits_total", "Reads answered from the chain.")
+	nearbyCount = metrics.Counter("netcraq_gateway_nearby_hits_total",
+		"Of the reads answered from the chain, those without the network: by a node on this machine.")
+	missCount = metrics.Counter("netcraq_gateway_misses_total", "Reads of placed keys that etcd had to answer.")
+	ownCount  = metrics.Counter("netcraq_gateway_own_writes_total", "Writes of the gateway's own keys in etcd.", "kind")
+	keyGauge  = metrics.Gauge("netcraq_gateway_placed_keys", "Keys that this gateway placed in the chain.")
+	outGauge  = metrics.Gauge("netcraq_gateway_excluded_keys",
+		"Keys that no gateway caches any more, because a write reached etcd past the gateways.")
+	gatewayGauge = metrics.Gauge("netcraq_gateway_gateways", "Gateways of this etcd that have a session, this one included.")
+	sessionGauge = metrics.Gauge("netcraq_gateway_session", "1 if this gateway has a session in etcd.")
+	cacheGauge   = metrics.Gauge("netcraq_gateway_caching",
+		"1 unless the cache has ended for good, such as for etcd's authentication.")
+	waitingGauge = metrics.Gauge("netcraq_gateway_chain_calls", "Calls of the chain that clients wait for.")
+	longestGauge = metrics.Gauge("netcraq_gateway_chain_wait_seconds", "How long the oldest of these calls has taken.")
+)
+
+// kinds of requests. Each method of etcd has one, so that clients cannot make metrics.
+const (
+	kindRead  = "read"
+	kindWrite = "write"
+	kindOther = "other"
+)
+
+var kinds = map[string]string{
+	pb.KV_Range_FullMethodName: kindRead, pb.KV_Put_FullMethodName: kindWrite, pb.KV_DeleteRange_FullMethodName: kindWrite,
+	pb.KV_Txn_FullMethodName: kindWrite,
+}
+
+// latency measures requests with one answer.
+type latency struct {
+	times *prometheus.HistogramVec
+	chain prometheus.Observer // reads that the chain answered, and that needed no goroutine
+	etcd  map[string]prometheus.Observer
+}
+
+func newLatency() *latency {
+	const first, factor, buckets = 25e-6, 2.5, 14
+	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "netcraq_gateway_request_seconds",
+		Help:    "Time to answer requests with one answer, by their kind, and whether the chain alone answered.",
+		Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
+	}, []string{"kind", "by"})
+	l := &latency{times: times, chain: times.WithLabelValues(kindRead, "chain"), etcd: make(map[string]prometheus.Observer)}
+	for _, kind := range []string{kindRead, kindWrite, kindOther} {
+		l.etcd[kind] = times.WithLabelValues(kind, "gateway")
+	}
+	return l
+}
+
+// observe notes a request that a handler took at a time.
+func (l *latency) observe(method string, began time.Time) {
+	kind, known := kinds[method]
+	if !known {
+		kind = kindOther
+	}
+	l.etcd[kind].Observe(time.Since(began).Seconds())
+}
+
+// registry returns the gateway's metrics. etcd's own are those of its members, at /metrics.
+func (s *Server) registry() *prometheus.Registry {
+	own := []prometheus.Collector{s.latency.times}
+	if s.cache != nil {
+		own = append(own, metrics.Collect(s.readCache, hitCount, nearbyCount, missCount, ownCount, keyGauge, outGauge,
+			gatewayGauge, sessionGauge, cacheGauge, waitingGauge, longestGauge))
+	}
+	return metrics.New(own...)
+}
+
+func (s *Server) readCache(v metrics.Values) {
+	counts, now := s.cache.Stats(), s.cache.Overview()
+	v.Set(hitCount, float64(counts.Hits))
+	v.Set(nearbyCount, float64(counts.Nearby))
+	v.Set(missCount, float64(counts.Misses))
+	for kind, n := range s.cache.OwnWrites() {
+		v.Set(ownCount, float64(n), kind)
+	}
+	v.Set(keyGauge, float64(now.Placed))
+	v.Set(outGauge, float64(now.Excluded))
+	v.Set(gatewayGauge, float64(now.Gateways))
+	v.Is(sessionGauge, now.Session)
+	v.Is(cacheGauge, !now.Ended)
+	v.Set(waitingGauge, float64(now.Waiting))
+	v.Set(longestGauge, now.Longest.Seconds())
+}

@@ -1,0 +1,134 @@
+// Package metricspage compares the sections of docs/metrics.md with the metrics that programs export, and writes them.
+package metricspage
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// WriteVariable is the environment variable that has tests write the page.
+const WriteVariable = "WRITE_METRICS"
+
+const page = "docs/metrics.md"
+
+// Check checks the metrics of a program: Prometheus' linter has no complaint, every declared metric has a value, and the
+// section of docs/metrics.md lists them all and nothing else. Metrics of Go and of the process are not listed.
+func Check(t *testing.T, section string, r *prometheus.Registry) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !listed.MatchString(f.GetName()) })
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for _, name := range described(r) {
+		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name }) {
+			t.Errorf("%s is declared, and the registry has no value of it", name)
+		}
+	}
+	compare(t, section, table(families))
+}
+
+var (
+	listed   = regexp.MustCompile(`^(netcraq|etcd)_`)
+	descName = regexp.MustCompile(`fqName: "((?:netcraq|etcd)_[^"]*)"`)
+)
+
+// described returns the names that the collectors of a registry declare.
+func described(r *prometheus.Registry) []string {
+	out := make(chan *prometheus.Desc)
+	go func() {
+		r.Describe(out)
+		close(out)
+	}()
+	var names []string
+	for d := range out {
+		if m := descName.FindStringSubmatch(d.String()); m != nil {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// table is the section's text.
+func table(families []*dto.MetricFamily) string {
+	out := new(strings.Builder)
+	out.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, f := range families {
+		labels := make(map[string]bool)
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels["`"+l.GetName()+"`"] = true
+			}
+		}
+		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()),
+			strings.Join(slices.Sorted(maps.Keys(labels)), ", "), f.GetHelp())
+	}
+	return out.String()
+}
+
+// compare compares the table of a section with the page, or puts it there.
+func compare(t *testing.T, section, want string) {
+	t.Helper()
+	path := filepath.Join(root(t), page)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", page, section)
+	}
+	body, after := rest, ""
+	if i := strings.Index(rest, "\n## "); i >= 0 {
+		body, after = rest[:i], rest[i:]
+	}
+	intro, have, _ := strings.Cut(body, "| metric |")
+	if have != "" {
+		have = "| metric |" + have
+	}
+	if have == want {
+		return
+	}
+	if os.Getenv(WriteVariable) == "" {
+		t.Errorf("%s, section %q, is not current: run `make metrics` and commit the result. It lists\n%s\nand the program exports\n%s",
+			page, section, have, want)
+		return
+	}
+	whole := before + "\n## " + section + "\n" + intro + want + after
+	if err := os.WriteFile(path, []byte(whole), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// root returns the directory of the product's module.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, page)); err == nil {
+			return dir
+		}
+	}
+	t.Fatalf("no directory above has %s", page)
+	return ""
+}
