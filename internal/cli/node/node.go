@@ -93,7 +93,6 @@ its next agent. To stop a node without an interruption, drain it first.`,
 	f.StringVar(&flags.api, "api", "",
 		fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)",
 			topology.APIPort))
-	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
 	f.StringVar(&flags.plane.kind, "plane", cli.PlaneAuto, "data plane: auto, soft, xdp or p4 (a software switch)")
 	f.StringArrayVar(&flags.plane.ports, "port-if", nil,
 		"xdp, p4: network interface to answer on; may be repeated (default: all Ethernet interfaces that are up, except parts "+
@@ -132,9 +131,15 @@ its next agent. To stop a node without an interruption, drain it first.`,
 		"xdp: end the data plane that an earlier command left running, and delete its data")
 	f.BoolVar(&flags.acceptDataLoss, "accept-data-loss", false,
 		"with a cluster file: serve without state although nodes of the same chains do not answer, and may store writes")
+	flags.addLog(f)
+	return c
+}
+
+// addLog adds the flags of what the node reports.
+func (flags *nodeFlags) addLog(f *pflag.FlagSet) {
+	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
-	return c
 }
 
 func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
