@@ -21,6 +21,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/internal/platform/systemd"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -139,6 +140,7 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 		o.Log.Warn("this process may not raise its priority (CAP_SYS_NICE): on a busy machine it may suspect live nodes",
 			"because", err)
 	}
+	o.Up = systemd.Supervise(ctx, o.Log, nil)
 	c, err := controller.New(o)
 	if err != nil {
 		return err

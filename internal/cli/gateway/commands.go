@@ -1,7 +1,11 @@
 // Package gateway has the command that serves clients of etcd.
 package gateway
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+)
 
 // Commands are the commands of this group.
-func Commands() []*cobra.Command { return []*cobra.Command{newGatewayCommand()} }
+func Commands() []*cobra.Command { return []*cobra.Command{cli.Configurable(newGatewayCommand())} }

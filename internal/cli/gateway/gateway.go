@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,6 +22,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 	"github.com/netcraq/netcraq/internal/node/pods"
 	"github.com/netcraq/netcraq/internal/platform/memlimit"
+	"github.com/netcraq/netcraq/internal/platform/systemd"
 )
 
 // gatewayFlags are the command line of `netcraq gateway`.
@@ -201,12 +203,14 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		o.Cache = c.cache()
 		o.Cache.Placement = flags.placement
 	}
+	ready := sync.OnceFunc(systemd.Supervise(ctx, o.Log, nil))
 	for {
 		s, err := proxy.New(ctx, o)
 		if err != nil {
 			return err
 		}
 		o.Log.Info(servesMessage, "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
+		ready()
 		if err := run(ctx, s, c); !errors.Is(err, proxy.ErrAgain) {
 			return err
 		}

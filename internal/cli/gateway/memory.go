@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/platform/memlimit"
+	"github.com/netcraq/netcraq/internal/platform/systemd"
 )
 
 // memoryFlags are the flags of a keyspace in memory.
@@ -132,5 +133,6 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	}
 	warnOpenChain(o.Log, chain.Map())
 	o.Log.Info(servesMessage, "address", s.Addr().String(), "keyspace", m.name)
+	systemd.Supervise(ctx, o.Log, nil)()
 	return s.Serve(ctx)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/internal/platform/systemd"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -191,7 +192,9 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if options.Join != nil {
 		flags.prepareMember(log, plane, options.Join)
 	}
-	a, err := agent.New(options)
+	var a *agent.Agent
+	options.Up = systemd.Supervise(ctx, log, func() error { return a.Alive() })
+	a, err = agent.New(options)
 	if err != nil {
 		err = errors.Join(err, plane.Close())
 		if info.Plane == cli.PlaneXDP && !adopted { // a node that did not start leaves nothing in the kernel

@@ -33,6 +33,7 @@ type Options struct {
 	Metrics string // TCP address for Prometheus; empty: none
 	// Machines are those of the Kubernetes cluster whose cordoned machines' nodes are drained; nil: none.
 	Machines Machines
+	Up       func() // called once when the cluster is formed and this controller takes part; nil: nothing is
 	Log      *slog.Logger
 
 	Identity *security.Identity // nil: no encryption
@@ -130,6 +131,9 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 	group.Go(func() error {
 		if err := c.form(ctx); err != nil || ctx.Err() != nil {
 			return err
+		}
+		if c.options.Up != nil {
+			c.options.Up()
 		}
 		defer c.peers.close()
 		group.Go(func() error { return c.hearts.serve(ctx) })

@@ -28,6 +28,7 @@ type Options struct {
 	API     string            // TCP address to serve the API on; empty for none
 	Metrics string            // TCP address to serve metrics for Prometheus on; empty for none
 	Log     *slog.Logger      // nil: slog.Default()
+	Up      func()            // called once when the node serves; nil: nothing is
 
 	ServerOptions []grpc.ServerOption // of the API, such as credentials
 	DialOptions   []grpc.DialOption   // for calls of other nodes' agents, such as credentials
@@ -173,6 +174,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 func (a *Agent) lookAfter(ctx context.Context, group *errgroup.Group) {
 	info := a.options.Plane.Info()
 	a.log.Info(UpMessage, "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
+	if a.options.Up != nil {
+		a.options.Up()
+	}
 	if info.Why != "" {
 		a.log.Warn("the data plane could be faster", "mode", info.Mode, "because", info.Why)
 	}
@@ -188,6 +192,15 @@ func (a *Agent) lookAfter(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { a.resync(ctx); return nil })
 	group.Go(func() error { a.probeContended(ctx); return nil })
 	group.Go(func() error { a.sessions.run(ctx); return nil })
+}
+
+// Alive checks that the plane answers, and that nothing holds the lease's lock for ever.
+func (a *Agent) Alive() error {
+	if m := a.membership; m != nil {
+		m.leaseLeft()
+	}
+	_, err := a.options.Plane.Usage()
+	return err
 }
 
 // tagPhase returns the phase of tags that the plane is in (T6).
