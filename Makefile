@@ -297,6 +297,36 @@ images: bpf ## Pack container images for docker load and ctr images import
 	go run -C tools/image . -name $(IMAGE_NAME) -revision '$(REVISION)' \
 		-version '$(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' deploy/chart/Chart.yaml)' $(CURDIR)/$(IMAGES) $(IMAGE_ARCHS)
 
+# Debian packages, bills of materials and checksums: out/dist. The same commit makes the same bytes.
+DIST := $(CURDIR)/out/dist
+DIST_ARCHS ?= amd64 arm64
+VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' deploy/chart/Chart.yaml)
+COMMIT_TIME = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+.PHONY: dist
+dist: bpf ## Make Debian packages, bills of materials and SHA256SUMS in out/dist
+	@set -e; for arch in $(DIST_ARCHS); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build $(GO_BUILD) -o $(DIST)/$$arch/ ./cmd/netcraq ./cmd/netcraq-cni; done
+	go run -C tools/package . -root $(CURDIR) -version $(VERSION) -time $(COMMIT_TIME) $(DIST) $(DIST_ARCHS)
+
+.PHONY: dist-check
+dist-check: ## Make everything of out/dist twice, and compare
+	$(MAKE) --no-print-directory dist DIST=$(CURDIR)/out/dist.1
+	$(MAKE) --no-print-directory dist DIST=$(CURDIR)/out/dist.2
+	cmp out/dist.1/SHA256SUMS out/dist.2/SHA256SUMS
+
+# The second package is a later version of the same programs.
+.PHONY: test-package
+test-package: ## Install the package on three machines of namespaces, form a cluster, upgrade and remove (root)
+	$(MAKE) --no-print-directory dist DIST_ARCHS=$(shell go env GOARCH)
+	$(MAKE) --no-print-directory dist DIST_ARCHS=$(shell go env GOARCH) VERSION=$(VERSION).1 DIST=$(CURDIR)/out/dist.next
+	go test -C tools/package -c -o $(CURDIR)/out/test-package .
+	cd tools/package && PACKAGE=$$(ls $(DIST)/*.deb) NEXT_PACKAGE=$$(ls $(CURDIR)/out/dist.next/*.deb) \
+		unshare --mount --net --pid --fork --mount-proc $(CURDIR)/out/test-package -test.v -test.run TestInstalled
+
+.PHONY: package-check
+package-check: ## Check the program that makes packages, the units and the configuration files
+	go test -C tools/package -count=1 ./...
+
 .PHONY: images-check
 images-check: ## Check the program that packs container images
 	go test -C tools/image -count=1 ./...

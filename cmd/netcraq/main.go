@@ -4,15 +4,7 @@ package main
 
 import (
 	"github.com/netcraq/netcraq/internal/cli"
-	"github.com/netcraq/netcraq/internal/cli/controller"
-	"github.com/netcraq/netcraq/internal/cli/gateway"
-	"github.com/netcraq/netcraq/internal/cli/kv"
-	"github.com/netcraq/netcraq/internal/cli/member"
-	"github.com/netcraq/netcraq/internal/cli/node"
-	"github.com/netcraq/netcraq/internal/cli/operate"
+	"github.com/netcraq/netcraq/internal/cli/product"
 )
 
-func main() {
-	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), member.Commands(),
-		operate.Commands(), cli.Extensions())
-}
+func main() { cli.ProductMain(product.Commands()...) }

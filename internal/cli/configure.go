@@ -191,11 +191,14 @@ func setFlag(f *pflag.FlagSet, one *pflag.Flag, parts []string) error {
 	list, isList := one.Value.(pflag.SliceValue)
 	switch {
 	case isList:
-		if err := list.Replace(parts); err != nil {
+		first := ""
+		if len(parts) > 0 {
+			first = parts[0]
+		}
+		if err := f.Set(one.Name, first); err != nil { // notes it as given
 			return err
 		}
-		one.Changed = true
-		return nil
+		return list.Replace(parts)
 	case len(parts) != 1 && one.Value.Type() == "func" || len(parts) == 1:
 		for _, part := range parts {
 			if err := f.Set(one.Name, part); err != nil {

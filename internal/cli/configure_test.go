@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // configured is a command with flags of all kinds.
@@ -72,6 +73,24 @@ func TestConfigurationPrecedence(t *testing.T) {
 	got := []string{o.name, strings.Join(o.ports, " "), strings.Join(o.peers, " "), o.listen}
 	if want := "line|eth1 eth2|file|line"; strings.Join(got, "|") != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestConfiguredFlagsAreGiven: checks of flags that may not be given together see those of a file too.
+func TestConfiguredFlagsAreGiven(t *testing.T) {
+	c := new(configured).command()
+	path := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(path, []byte("peers: [a]\nname: b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.SetArgs([]string{"--config", path})
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	var given []string
+	c.Flags().Visit(func(f *pflag.Flag) { given = append(given, f.Name) })
+	if strings.Join(given, " ") != "config name peers" {
+		t.Errorf("the given flags are %q", given)
 	}
 }
 

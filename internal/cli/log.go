@@ -1,17 +1,46 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"log/slog"
+
+	"github.com/spf13/pflag"
 )
 
+// LogFormat is the value of --log-format.
+type LogFormat struct{ json bool }
+
+// String implements [pflag.Value].
+func (l *LogFormat) String() string {
+	if l.json {
+		return "json"
+	}
+	return "text"
+}
+
+// Set implements [pflag.Value].
+func (l *LogFormat) Set(format string) error {
+	if format != "text" && format != "json" {
+		return errors.New("want text or json")
+	}
+	l.json = format == "json"
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (*LogFormat) Type() string { return "format" }
+
+// Add adds --log-format.
+func (l *LogFormat) Add(f *pflag.FlagSet) { f.Var(l, "log-format", "format of the log: text or json") }
+
 // NewLog is the log of a command that runs until it is stopped.
-func NewLog(w io.Writer, verbose, json bool) *slog.Logger {
+func NewLog(w io.Writer, verbose bool, format LogFormat) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if verbose {
 		options.Level = slog.LevelDebug
 	}
-	if json {
+	if format.json {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))

@@ -75,8 +75,17 @@ func refuseUnknown(c *cobra.Command) {
 	}
 }
 
+// ProductRoot returns the root command of the product's program.
+func ProductRoot(commands ...[]*cobra.Command) *cobra.Command {
+	root, _ := newRoot(productShort, slices.Concat(commands...))
+	return root
+}
+
+// productShort says what the product is.
+const productShort = "A strongly consistent key-value store that answers in the network's data plane"
+
 // ProductMain is [Main] of the product's program.
 func ProductMain(commands ...[]*cobra.Command) {
 	isProduct = true
-	Main("A strongly consistent key-value store that answers in the network's data plane", commands...)
+	Main(productShort, commands...)
 }

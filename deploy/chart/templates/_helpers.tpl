@@ -79,7 +79,7 @@ spec:
         {{- if $identity }}
         - --identity=/identity
         {{- end }}
-        - --json
+        - --log-format=json
         {{- range .values.args }}
         - {{ . | quote }}
         {{- end }}

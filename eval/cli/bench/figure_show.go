@@ -30,7 +30,7 @@ func newFigureShow(w io.Writer) *figureShow {
 }
 
 func (s *figureShow) progress(p figure.Progress) {
-	line := fmt.Sprintf("%s  %d of %d  %s left  %s", p.Figure, p.Done, p.Cells, p.Left.Round(time.Second), p.Text)
+	line := progressLine(p)
 	if s.terminal {
 		s.line = line
 		if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && len(line) >= width {
@@ -43,6 +43,15 @@ func (s *figureShow) progress(p figure.Progress) {
 		s.figure, s.said = p.Figure, time.Now()
 		fmt.Fprintln(s.w, line)
 	}
+}
+
+// progressLine describes the progress of a figure.
+func progressLine(p figure.Progress) string {
+	left := "longer than planned"
+	if p.Left >= time.Second {
+		left = p.Left.Round(time.Second).String() + " left"
+	}
+	return fmt.Sprintf("%s  %d of %d  %s  %s", p.Figure, p.Done, p.Cells, left, p.Text)
 }
 
 // say prints a line that is not overwritten.

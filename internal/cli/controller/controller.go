@@ -39,7 +39,8 @@ type controllerFlags struct {
 	balance                    reconfig.BalanceOptions
 	replacement                bool
 	kubernetes, account        string
-	verbose, json              bool
+	verbose                    bool
+	logFormat                  cli.LogFormat
 }
 
 func newControllerCommand() *cobra.Command {
@@ -106,7 +107,7 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 		"number of nodes that must join before the first chains are formed (default: --replicas)")
 	flags.addBalance(f)
 	flags.addKubernetes(f)
-	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
+	flags.logFormat.Add(f)
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
 }
@@ -131,7 +132,7 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 	if err != nil {
 		return cli.UsageError(err)
 	}
-	o.Log = cli.NewLog(stderr, flags.verbose, flags.json)
+	o.Log = cli.NewLog(stderr, flags.verbose, flags.logFormat)
 	cli.WarnOpen(o.Log, o.Identity != nil, true) // whether there are tags is not known yet
 	switch err := scheduling.Raise(flags.priority); {
 	case errors.Is(err, scheduling.ErrNotRealTime):

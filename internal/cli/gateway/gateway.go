@@ -27,12 +27,13 @@ import (
 
 // gatewayFlags are the command line of `netcraq gateway`.
 type gatewayFlags struct {
-	options       proxy.Options
-	cluster       cli.ClusterFlags
-	placement     placement.Options
-	memory        memoryFlags
-	pins          string
-	verbose, json bool
+	options   proxy.Options
+	cluster   cli.ClusterFlags
+	placement placement.Options
+	memory    memoryFlags
+	pins      string
+	verbose   bool
+	logFormat cli.LogFormat
 }
 
 func newGatewayCommand() *cobra.Command {
@@ -102,7 +103,7 @@ docs/memory.md.`,
 		"directory with the pins of this machine's nodes, for reads without the network; \"\": always use the network")
 	flags.memory.add(f)
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
-	f.BoolVar(&flags.json, "json", false, "log as JSON")
+	flags.logFormat.Add(f)
 	return c
 }
 
@@ -192,7 +193,7 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	}
 	collectBelow(grpcserver.DefaultMemory)
 	o := flags.options
-	o.Log = cli.NewLog(log, flags.verbose, flags.json)
+	o.Log = cli.NewLog(log, flags.verbose, flags.logFormat)
 	var c *chain
 	if flags.cluster.File != "" || len(flags.cluster.Controllers) > 0 {
 		var err error

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +141,25 @@ func TestMemoryRefuses(t *testing.T) {
 		_, _, err := clitest.Execute(t.Context(), newGatewayCommand(), test.args...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
+		}
+	}
+}
+
+// TestMemoryFromAFile: a gateway of a keyspace in memory takes its flags from a file, and refuses the same ones as ever.
+func TestMemoryFromAFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"memory: true\npin: [/a]\n":                "--pin",
+		"memory: true\ncluster: /nowhere/c.yaml\n": "/nowhere/c.yaml",
+	} {
+		path := filepath.Join(t.TempDir(), "gateway.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := Commands()[0]
+		c.SetArgs([]string{"--config", path})
+		c.SilenceErrors, c.SilenceUsage = true, true
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--config") {
+			t.Errorf("%q: %v, want an error about %s", text, err, want)
 		}
 	}
 }

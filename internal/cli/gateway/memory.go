@@ -51,7 +51,7 @@ var (
 	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
 		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
 		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "max-connections", "metrics-addr", "cluster",
-		"controllers", "identity", "debug", "json"}, onlyMemory...)
+		"controllers", "identity", "debug", "log-format", "config"}, onlyMemory...)
 )
 
 // check refuses flags that do not belong together.
@@ -118,7 +118,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	}
 	defer chain.Close()
 	o := flags.options
-	o.Log = cli.NewLog(log, flags.verbose, flags.json)
+	o.Log = cli.NewLog(log, flags.verbose, flags.logFormat)
 	quota := m.bounds(o.Log)
 	s, err := memory.Listen(memory.ServerOptions{
 		Options: memory.Options{

@@ -20,7 +20,7 @@ func TestStaticPod(t *testing.T) {
 		}
 	}
 	c := newGatewayCommand()
-	if err := c.ParseFlags(args); err != nil || !slices.Contains(args, "--json") {
+	if err := c.ParseFlags(args); err != nil || !slices.Contains(args, "--log-format=json") {
 		t.Fatalf("%q: %v", args, err)
 	}
 	if ca, err := c.Flags().GetString("trusted-ca-file"); err != nil || ca == "" {

@@ -275,7 +275,7 @@ func startNodes(ctx context.Context, group *errgroup.Group, c *topology.Cluster,
 	if !verbose {
 		stderr = io.Discard
 	}
-	log := cli.NewLog(stderr, verbose, false)
+	log := cli.NewLog(stderr, verbose, cli.LogFormat{})
 	var agents []*agent.Agent
 	for _, node := range c.Nodes {
 		plane, err := clinode.OpenSoft(clinode.PlaneRequest{Addr: node.Addr, Chain: clinode.DefaultChainOptions(c.Shards)})

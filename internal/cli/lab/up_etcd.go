@@ -100,7 +100,7 @@ func upGateway(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags
 	if err != nil {
 		return nil, err
 	}
-	e, err := local.Start(ctx, flags.etcdListen, cluster, cli.NewLog(stderr, flags.verbose, false))
+	e, err := local.Start(ctx, flags.etcdListen, cluster, cli.NewLog(stderr, flags.verbose, cli.LogFormat{}))
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,8 @@ type nodeFlags struct {
 	priority                 scheduling.Class
 	plane                    PlaneRequest
 	join                     joinFlags
-	remove, verbose, json    bool
+	remove, verbose          bool
+	logFormat                cli.LogFormat
 	acceptDataLoss           bool
 	answerKiB                int // a second of long answers to one address
 	podDir                   string
@@ -139,12 +140,12 @@ its next agent. To stop a node without an interruption, drain it first.`,
 // addLog adds the flags of what the node reports.
 func (flags *nodeFlags) addLog(f *pflag.FlagSet) {
 	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
-	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
+	flags.logFormat.Add(f)
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 }
 
 func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
-	log := cli.NewLog(stderr, flags.verbose, flags.json)
+	log := cli.NewLog(stderr, flags.verbose, flags.logFormat)
 	if flags.plane.pin == "" && flags.name != "" {
 		flags.plane.pin = xdp.DefaultPin(flags.name)
 	}

@@ -38,6 +38,7 @@ var wings = []wing{
 	{"internal/tools", nil},
 	{"internal/tools/p4c", []string{"internal/tools", "p4"}},
 	{"tools", nil},
+	{"tools/package", []string{commands}},
 	{node + "/chain", []string{"wire"}},
 	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},
 	{node + "/dataplane", []string{"wire", node + "/chain", node + "/pods", platform}},
@@ -83,7 +84,7 @@ var reserved = []struct {
 	{"github.com/containernetworking/", []string{"internal/cni", "cmd/netcraq-cni"}, "CNI belongs to its plugin"},
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, member, "client/follow", "client/connect",
 		commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
-	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli"}, "flags belong to the commands"},
+	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli", "tools/package"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
 		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases", eval + "/lists",
@@ -96,6 +97,7 @@ var reserved = []struct {
 	{"github.com/redis/", []string{eval + "/peer"}, "Redis is compared with the product"},
 	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},
 	{"helm.sh/", []string{"tools/chart"}, "Helm renders the chart, in a module of its own"},
+	{"github.com/goreleaser/nfpm/", []string{"tools/package"}, "packages are made in a module of their own"},
 	{"github.com/google/go-containerregistry/", []string{"tools/image"}, "images are packed in a module of their own"},
 }
 

@@ -64,7 +64,7 @@ func startGateway(t testing.TB, cfg *embed.Config, etcd []string) *gateway {
 		}
 		return &gateway{urls: etcd}
 	}
-	g, arguments := new(gateway), []string{"gateway", "--json", "--listen", "127.0.0.1:0"}
+	g, arguments := new(gateway), []string{"gateway", "--log-format=json", "--listen", "127.0.0.1:0"}
 	if os.Getenv("NETCRAQ_MEMORY") != "" {
 		arguments = append(arguments, "--memory", "--cluster", startChain(t, program), "--first-revision", "1")
 		if every := cfg.WatchProgressNotifyInterval; every > 0 {
