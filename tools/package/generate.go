@@ -109,7 +109,7 @@ func defaultOf(f *pflag.Flag) string {
 	if list, is := f.Value.(pflag.SliceValue); is {
 		return "[" + strings.Join(list.GetSlice(), ", ") + "]"
 	}
-	if f.DefValue == "" {
+	if f.DefValue == "" || f.DefValue == "[]" { // a map of labels has the latter
 		return `""`
 	}
 	return f.DefValue
