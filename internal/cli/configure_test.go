@@ -96,7 +96,7 @@ func TestConfiguredFlagsAreGiven(t *testing.T) {
 
 func TestWrongConfigurations(t *testing.T) {
 	for file, want := range map[string]string{
-		"nmae: x\n":                   "node.yaml:1: nmae: there is no such flag",
+		"klingon: x\n":                "node.yaml:1: klingon: there is no such flag",
 		"name: x\n\nname: y\n":        "node.yaml:3: name is there twice",
 		"name:\n":                     "want a value",
 		"name: [a, b]\n":              "want one value, not a list",
@@ -123,8 +123,8 @@ func TestWrongConfigurations(t *testing.T) {
 	if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "--config") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	t.Setenv("NETCRAQ_NODE_NMAE", "x")
-	if err := new(configured).run(t, ""); err == nil || !strings.Contains(err.Error(), "NETCRAQ_NODE_NMAE") {
+	t.Setenv("NETCRAQ_NODE_KLINGON", "x")
+	if err := new(configured).run(t, ""); err == nil || !strings.Contains(err.Error(), "NETCRAQ_NODE_KLINGON") {
 		t.Errorf("an unknown variable: %v", err)
 	}
 }
