@@ -95,12 +95,14 @@ func TestRequestsThatDoNotArrive(t *testing.T) {
 
 // TestRequestThatAHandlerWaitsFor: so does a call that has a handler because its connection's window is nearly used up.
 func TestRequestThatAHandlerWaitsFor(t *testing.T) {
-	s := startServer(t, func(o *Options) { o.ReceiveTimeout = 2 * time.Millisecond })
+	s := startServer(t, func(o *Options) { o.ReceiveTimeout = time.Hour })
 	c := connect(t, s.address)
 	if err := c.open(1, echo, false); err != nil {
 		t.Fatal(err)
 	}
+	var served *conn
 	s.await(t, func(c *conn) bool {
+		served = c
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		call := c.calls[1]
@@ -111,6 +113,9 @@ func TestRequestThatAHandlerWaitsFor(t *testing.T) {
 		go call.start()
 		return true
 	})
+	for range lateSteps + 1 {
+		served.overdue()
+	}
 	if _, code := c.answer(); code != fmt.Sprint(int(codes.ResourceExhausted)) {
 		t.Errorf("status %s", code)
 	}
