@@ -300,7 +300,8 @@ images: bpf ## Pack container images for docker load and ctr images import
 # Debian packages, bills of materials and checksums: out/dist. The same commit makes the same bytes.
 DIST := $(CURDIR)/out/dist
 DIST_ARCHS ?= amd64 arm64
-VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' deploy/chart/Chart.yaml)
+# A Debian version begins with a digit, and ~ sorts before the release.
+VERSION = $(patsubst unreleased,0.1.0~unreleased,$(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' deploy/chart/Chart.yaml))
 COMMIT_TIME = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 .PHONY: dist
 dist: bpf ## Make Debian packages, bills of materials and SHA256SUMS in out/dist
@@ -320,7 +321,8 @@ test-package: ## Install the package on three machines of namespaces, form a clu
 	$(MAKE) --no-print-directory dist DIST_ARCHS=$(shell go env GOARCH)
 	$(MAKE) --no-print-directory dist DIST_ARCHS=$(shell go env GOARCH) VERSION=$(VERSION).1 DIST=$(CURDIR)/out/dist.next
 	go test -C tools/package -c -o $(CURDIR)/out/test-package .
-	cd tools/package && PACKAGE=$$(ls $(DIST)/*.deb) NEXT_PACKAGE=$$(ls $(CURDIR)/out/dist.next/*.deb) \
+	cd tools/package && PACKAGE=$(DIST)/netcraq_$(VERSION)_$(shell go env GOARCH).deb \
+		NEXT_PACKAGE=$(CURDIR)/out/dist.next/netcraq_$(VERSION).1_$(shell go env GOARCH).deb \
 		unshare --mount --net --pid --fork --mount-proc $(CURDIR)/out/test-package -test.v -test.run TestInstalled
 
 .PHONY: package-check
