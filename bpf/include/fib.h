@@ -69,12 +69,103 @@ static __always_inline struct nq_port *port_at(__u32 ifindex)
 #define NQ_LOOPBACK_IFINDEX 1
 
 /*
- * Looks up the way of a message of the node's own; 0 on success, else a BPF_FIB_LKUP_RET_* or an error. The kernel looks
- * up on behalf of an input device on which forwarding is on. The loopback device stands for "from this machine", so
- * that no port has to be turned into a router's. ctx is a program's, of XDP or tc.
+ * Next hops that a CPU remembers: a look-up in the FIB takes longer than the rest of a message. Each has all that the
+ * FIB was asked, so rules and ECMP decide as without them. Only successes are remembered, for NQ_HOP_JIFFIES: 16 to
+ * 160 ms by the kernel's HZ. So long may packets go the old way after a change of a route, a rule, a neighbour or an
+ * interface.
  */
-static __always_inline long look_up(void *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
-				    __u32 message_bytes)
+#define NQ_HOP_ROW_BITS 5
+#define NQ_HOP_COLUMNS 2
+#define NQ_HOP_JIFFIES 16
+
+struct nq_hop {
+	__u64 since; /* jiffies; 0: none */
+	__be32 src;
+	__be32 dst;
+	__be16 sport;
+	__be16 dport;
+	__u32 from; /* the input device */
+	__u32 ifindex;
+	__u16 mtu;
+	__u8 tos;
+	__u8 reserved;
+	__u8 dmac[ETH_ALEN];
+	__u8 smac[ETH_ALEN];
+};
+
+struct nq_hop_row {
+	struct nq_hop hops[NQ_HOP_COLUMNS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1 << NQ_HOP_ROW_BITS);
+	__type(key, __u32);
+	__type(value, struct nq_hop_row);
+} nq_hops SEC(".maps");
+
+/* Where the answer to this question is remembered. */
+static __always_inline struct nq_hop_row *hop_row(const struct bpf_fib_lookup *fib)
+{
+	__u32 mixed = fib->ipv4_src ^ fib->ipv4_dst ^ fib->ifindex ^ ((__u32)fib->dport << 16 | fib->sport);
+	__u32 number = mixed * 0x9e3779b1 >> (32 - NQ_HOP_ROW_BITS);
+
+	return bpf_map_lookup_elem(&nq_hops, &number);
+}
+
+/* Answers the question from the hop; false if it has another answer, or one that is too old. */
+static __always_inline int recall(const struct nq_hop *hop, struct bpf_fib_lookup *fib, __u64 now)
+{
+	if (now - hop->since >= NQ_HOP_JIFFIES || hop->dst != fib->ipv4_dst || hop->src != fib->ipv4_src ||
+	    hop->dport != fib->dport || hop->sport != fib->sport || hop->from != fib->ifindex || hop->tos != fib->tos ||
+	    hop->mtu < fib->tot_len)
+		return 0;
+	fib->ifindex = hop->ifindex;
+	__builtin_memcpy(fib->dmac, hop->dmac, ETH_ALEN);
+	__builtin_memcpy(fib->smac, hop->smac, ETH_ALEN);
+	return 1;
+}
+
+/*
+ * As bpf_fib_lookup, but only the device and the addresses in the answer count. Frames by the loopback device are the
+ * agent's: on older kernels a packet may interrupt the program that it runs, so that run remembers nothing.
+ */
+static __always_inline long ask_fib(struct xdp_md *ctx, struct bpf_fib_lookup *fib)
+{
+	struct nq_hop_row *row = ctx->ingress_ifindex == NQ_LOOPBACK_IFINDEX ? 0 : hop_row(fib);
+	__u64 now = bpf_jiffies64();
+	struct nq_hop *hop;
+	long rc;
+
+	if (!row)
+		return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (recall(&row->hops[0], fib, now) || recall(&row->hops[1], fib, now))
+		return 0;
+	hop = row->hops[0].since <= row->hops[1].since ? &row->hops[0] : &row->hops[1];
+	hop->since = 0;
+	hop->src = fib->ipv4_src; /* the answer takes the place of some of the question */
+	hop->dst = fib->ipv4_dst;
+	hop->sport = fib->sport;
+	hop->dport = fib->dport;
+	hop->from = fib->ifindex;
+	hop->tos = fib->tos;
+	rc = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (rc)
+		return rc;
+	hop->ifindex = fib->ifindex;
+	hop->mtu = fib->mtu_result;
+	__builtin_memcpy(hop->dmac, fib->dmac, ETH_ALEN);
+	__builtin_memcpy(hop->smac, fib->smac, ETH_ALEN);
+	hop->since = now;
+	return 0;
+}
+
+/*
+ * Puts the question for the way of a message of the node's own. The kernel looks up on behalf of an input device on
+ * which forwarding is on. The loopback device stands for "from this machine", so that no port has to be turned into a
+ * router's.
+ */
+static __always_inline void ask_for(struct bpf_fib_lookup *fib, __be32 dst, __be16 dport, __u32 message_bytes)
 {
 	__builtin_memset(fib, 0, sizeof(*fib));
 	fib->family = 2; /* AF_INET */
@@ -85,17 +176,21 @@ static __always_inline long look_up(void *ctx, struct bpf_fib_lookup *fib, __be3
 	fib->ifindex = NQ_LOOPBACK_IFINDEX;
 	fib->ipv4_src = nq_self_addr;
 	fib->ipv4_dst = dst;
-	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
 }
 
 #define NQ_FIB_NO_PORT 0x100 /* beside BPF_FIB_LKUP_RET_*: the way leads by an interface that is no port */
 
-/* As look_up; NQ_FIB_NO_PORT where the program cannot send by the interface. */
-static __always_inline long fib_lookup(void *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
+/*
+ * Looks up the way of a message of the node's own; 0 on success, NQ_FIB_NO_PORT where the program cannot send by the
+ * interface, else a BPF_FIB_LKUP_RET_* or an error.
+ */
+static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
 				       __u32 message_bytes)
 {
-	long rc = look_up(ctx, fib, dst, dport, message_bytes);
+	long rc;
 
+	ask_for(fib, dst, dport, message_bytes);
+	rc = ask_fib(ctx, fib);
 	return !rc && !port_at(fib->ifindex) ? NQ_FIB_NO_PORT : rc;
 }
 
@@ -132,7 +227,7 @@ static __noinline int transit(struct xdp_md *ctx)
 	fib.tos = ip_of(f)->tos;
 	fib.ipv4_src = ip_of(f)->saddr;
 	fib.ipv4_dst = ip_of(f)->daddr;
-	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) || !port_at(fib.ifindex))
+	if (ask_fib(ctx, &fib) || !port_at(fib.ifindex))
 		return XDP_PASS;
 	f = data_of(ctx);
 	if ((void *)(f + 1) > end_of(ctx))

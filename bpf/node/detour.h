@@ -59,8 +59,10 @@ static __always_inline int lose(void)
 static __noinline int leave(struct __sk_buff *skb, __be32 dst, __be16 dport, __u32 message_bytes)
 {
 	struct bpf_fib_lookup fib;
-	long rc = look_up(skb, &fib, dst, dport, message_bytes);
+	long rc;
 
+	ask_for(&fib, dst, dport, message_bytes);
+	rc = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
 	if (rc && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return lose();
 	return bpf_redirect_neigh(fib.ifindex, 0, 0, 0);
@@ -70,8 +72,12 @@ static __noinline int leave(struct __sk_buff *skb, __be32 dst, __be16 dport, __u
 static __noinline int send_ack(struct __sk_buff *skb, struct nq_ack_frame *out, __be32 addr, __be16 port)
 {
 	struct bpf_fib_lookup fib;
-	long rc = fib_lookup(skb, &fib, addr, port, NQ_VERSION_BYTES);
+	long rc;
 
+	ask_for(&fib, addr, port, NQ_VERSION_BYTES);
+	rc = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
+	if (!rc && !port_at(fib.ifindex))
+		rc = NQ_FIB_NO_PORT;
 	if (rc)
 		return punt_short(&out->ack, NQ_VERSION_BYTES, addr, port, rc);
 	*proto_of(&out->f) = bpf_htons(ETH_P_IP);

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -161,6 +162,9 @@ func (l *lineNetwork) portNames(i int) []string {
 	return names
 }
 
+// hopsForgotten is longer than nodes remember a next hop: 16 jiffies of the slowest kernel.
+const hopsForgotten = 200 * time.Millisecond
+
 // mute removes a host's routes to other nodes, so that packets to them are dropped. It returns a
 // function that restores them.
 func (l *lineNetwork) mute(i int) (restore func() error, err error) {
@@ -182,6 +186,7 @@ func (l *lineNetwork) mute(i int) (restore func() error, err error) {
 			return nil, fmt.Errorf("cut node %d off from node %d: %w", i, j, err)
 		}
 	}
+	time.Sleep(hopsForgotten)
 	return func() error {
 		for i := range before {
 			if err := handle.RouteReplace(&before[i]); err != nil {

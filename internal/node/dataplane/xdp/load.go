@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// pinned are the maps that outlive the process. The others hold nothing between two packets.
+// pinned are the maps that outlive the process. The others hold nothing that is missed after it.
 var pinned = []string{
 	"nq_live", "nq_chains", "nq_objects", "nq_sessions", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
 	"nq_groups", "nq_descriptors", "nq_next_descriptor", "nq_keys", "nq_heart", "nq_programs",
