@@ -1,6 +1,7 @@
 package member
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // Package embed gives connections with TLS to net/http, which gives them to nobody else. So the front takes them from the
@@ -64,7 +67,7 @@ func (f *Front) take(e *embed.Etcd) error {
 			errs = append(errs, fmt.Errorf("a listener of etcd is a %T", l))
 			continue
 		}
-		p, err := f.newPicker(inner.Interface().(net.Listener), &info)
+		p, err := f.newPicker(inner.Interface().(net.Listener), &info, e.GetLogger())
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -77,6 +80,9 @@ func (f *Front) take(e *embed.Etcd) error {
 // picker gives some connections of a listener to the front, and the others to whoever accepts from it.
 type picker struct {
 	net.Listener
+	log    *zap.Logger
+	closed context.Context
+	close  context.CancelFunc
 	others *queue
 	ours   *queue // of clients that begin TLS, and offer HTTP/2 and not HTTP/1.1
 }
@@ -85,11 +91,12 @@ type picker struct {
 const reservedFiles = 150
 
 // newPicker begins to accept from a listener.
-func (f *Front) newPicker(l net.Listener, info *transport.TLSInfo) (*picker, error) {
+func (f *Front) newPicker(l net.Listener, info *transport.TLSInfo, log *zap.Logger) (*picker, error) {
 	if most, err := etcdruntime.FDLimit(); err == nil && most > reservedFiles {
 		l = transport.LimitListener(l, int(most-reservedFiles))
 	}
-	p := &picker{Listener: l, others: newQueue(l.Addr()), ours: newQueue(l.Addr())}
+	p := &picker{Listener: l, log: log, others: newQueue(l.Addr()), ours: newQueue(l.Addr())}
+	p.closed, p.close = context.WithCancel(context.Background())
 	secure, err := transport.NewTLSListener(p.ours, info)
 	if err != nil {
 		return nil, err
@@ -112,23 +119,24 @@ func (p *picker) Accept() (net.Conn, error) { return p.others.Accept() }
 
 // Close implements [net.Listener].
 func (p *picker) Close() error {
+	p.close()
 	p.others.Close()
 	p.ours.Close()
 	return p.Listener.Close()
 }
 
-// run accepts connections until the listener is closed.
+// run accepts connections until the listener is closed, or accepting fails for good. etcd's listener of TLS would accept
+// nothing more after any error, such as a lack of descriptors.
 func (p *picker) run() {
-	for {
-		n, err := p.Listener.Accept()
-		switch {
-		case err == nil:
-			go p.pick(n)
-		case !p.others.fail(err) || errors.Is(err, net.ErrClosed):
-			p.Close()
-			return
+	err := serve.Accept(p.closed, p.Listener, func(n net.Conn) { go p.pick(n) }, func(err error) {
+		if err != nil {
+			p.log.Error("connections with TLS wait to be accepted", zap.Error(err))
 		}
+	})
+	if err != nil {
+		p.others.fail(err)
 	}
+	p.Close()
 }
 
 // helloWithin is how long a client may take to send its first message. Whoever gets the connection has limits of its own.
@@ -209,13 +217,11 @@ func (q *queue) put(n net.Conn) {
 	}
 }
 
-// fail waits until Accept has returned an error, and reports whether it has.
-func (q *queue) fail(err error) bool {
+// fail waits until Accept has returned an error, or the queue is closed.
+func (q *queue) fail(err error) {
 	select {
 	case q.errs <- err:
-		return true
 	case <-q.closed:
-		return false
 	}
 }
 

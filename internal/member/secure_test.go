@@ -18,12 +18,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.uber.org/zap"
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -178,6 +181,60 @@ func TestSecureConnectionsAreServed(t *testing.T) {
 	if _, err := m.Client.Get(short, "k"); err == nil {
 		t.Error("answered after the front's stop: etcd's server has the connection")
 	}
+}
+
+// scarce is a listener that lacks descriptors once.
+type scarce struct {
+	net.Listener
+	once sync.Once
+}
+
+func (s *scarce) Accept() (n net.Conn, err error) {
+	s.once.Do(func() { err = os.NewSyscallError("accept4", syscall.EMFILE) })
+	if err != nil {
+		return nil, err
+	}
+	return s.Listener.Accept()
+}
+
+// TestListenersOutliveShortages: etcd's listener of TLS, which ends at any error, hears of no lack of descriptors.
+func TestListenersOutliveShortages(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := certificate(t)
+	p, err := NewFront().newPicker(&scarce{Listener: l}, info, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	others, err := transport.NewTLSListener(p, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer others.Close()
+	config, err := info.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ServerName, config.NextProtos = "127.0.0.1", []string{"http/1.1"}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n, err := tls.Dial("tcp", l.Addr().String(), config)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n.Close()
+	}()
+	n, err := others.Accept()
+	if err != nil {
+		t.Fatalf("after the shortage: %v", err)
+	}
+	<-ended
+	n.Close()
 }
 
 // sent is a connection from which given bytes come, and then nothing.

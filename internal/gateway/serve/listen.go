@@ -49,16 +49,17 @@ func temporary(err error) bool {
 	return false
 }
 
-// accept calls take with each connection until the listener is closed, ctx ends or accepting fails for good. It accepts
-// below TLS: an error ends no listener above, and no handshake delays the next connection.
-func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)) error {
+// Accept calls take with each connection of a listener until the listener is closed, ctx ends or accepting fails for good.
+// It accepts below TLS: an error ends no listener above, and no handshake delays the next connection. failing gets the
+// first error after which it goes on, and nil when a connection is accepted again.
+func Accept(ctx context.Context, l net.Listener, take func(net.Conn), failing func(error)) error {
 	pause := time.Duration(0)
 	for {
 		n, err := l.Accept()
 		switch {
 		case err == nil:
 			if pause > 0 {
-				s.stuck.Store(0)
+				failing(nil)
 				pause = 0
 			}
 			take(n)
@@ -69,8 +70,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)
 			return fmt.Errorf("no more connections are accepted: %w", err)
 		}
 		if pause == 0 {
-			s.log.Error("connections wait to be accepted", "error", err)
-			s.stuck.Store(time.Now().UnixNano())
+			failing(err)
 		}
 		pause = min(max(2*pause, firstPause), maxPause)
 		select {
@@ -79,6 +79,16 @@ func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)
 		case <-time.After(pause):
 		}
 	}
+}
+
+// accepting notes whether connections are accepted.
+func (s *Server) accepting(err error) {
+	if err == nil {
+		s.stuck.Store(0)
+		return
+	}
+	s.log.Error("connections wait to be accepted", "error", err)
+	s.stuck.Store(time.Now().UnixNano())
 }
 
 // ListenPages listens on a URL for pages alone: it asks for no certificate unless its scheme is https, so its pages may

@@ -76,13 +76,13 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	failed := make(chan error, 2)
 	go func() { failed <- s.http.Serve(web) }()
 	go func() {
-		failed <- s.accept(ctx, l, func(n net.Conn) {
+		failed <- Accept(ctx, l, func(n net.Conn) {
 			if c := s.open.add(n); c != nil {
 				go s.serve(c, l.secure, web)
 				return
 			}
 			n.Close()
-		})
+		}, s.accepting)
 	}()
 	err := <-failed
 	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
