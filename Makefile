@@ -46,7 +46,8 @@ p4-engine: bin/netcraq-swx ## Compile the software switch that runs the P4 progr
 bin/netcraq-swx: $(ENGINE_SOURCES) $(wildcard p4/engine/*.h)
 	@scripts/setup.sh p4
 	@mkdir -p bin
-	gcc -O2 -g -Wall -Wextra -Werror -DALLOW_EXPERIMENTAL_API $$(pkg-config --cflags libdpdk) -o $@ $(ENGINE_SOURCES) $$(pkg-config --libs libdpdk)
+	@echo 'gcc $@'
+	@gcc -O2 -g -Wall -Wextra -Werror -DALLOW_EXPERIMENTAL_API $$(pkg-config --cflags libdpdk) -o $@ $(ENGINE_SOURCES) $$(pkg-config --libs libdpdk)
 
 # Compiles the P4 programs again, and fails if that makes something else than what is committed: docs/p4.md says how to get p4c.
 .PHONY: p4
@@ -244,19 +245,23 @@ bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS) $(BASELINE_OBJECTS)
 
 .PRECIOUS: internal/node/dataplane/xdp/%.o
 internal/node/dataplane/xdp/%.o.gz: internal/node/dataplane/xdp/%.o
-	gzip -9nc $< >$@
+	@gzip -9nc $< >$@
 
 internal/node/dataplane/xdp/%.o: bpf/node/%.bpf.c $(BPF_HEADERS) | setup
-	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+	@echo 'clang $@'
+	@$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 eval/bench/%.o: eval/bpf/load/%.bpf.c $(BPF_HEADERS) | setup
-	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+	@echo 'clang $@'
+	@$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 eval/baseline/xdp/%.o: eval/bpf/baseline/%.bpf.c $(BPF_HEADERS) | setup
-	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+	@echo 'clang $@'
+	@$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 internal/verify/lab/%.o: bpf/tools/%.bpf.c | setup
-	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+	@echo 'clang $@'
+	@$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 .PHONY: generate
 generate: setup ## Write what spec/wire.yaml defines

@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 )
 
 const (
@@ -158,7 +160,7 @@ func (f *Follower) firstError(ctx context.Context) error {
 	for _, addr := range f.options.Addrs {
 		reason := "no answer"
 		if err := f.failures[addr]; err != nil {
-			reason = status.Convert(err).Message()
+			reason = callerror.Text(err)
 		}
 		reasons = append(reasons, addr+": "+reason)
 	}

@@ -203,6 +203,8 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		defer c.close()
 		o.Cache = c.cache()
 		o.Cache.Placement = flags.placement
+	} else {
+		o.Log.Info("the gateway only forwards: --controllers or --cluster names the chain that it caches in")
 	}
 	ready := sync.OnceFunc(systemd.Supervise(ctx, o.Log, nil))
 	for {

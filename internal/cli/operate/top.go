@@ -24,7 +24,8 @@ func newTopCommand() *cobra.Command {
 		Short: "Watch a cluster: nodes, loads, hot shards, repairs; or the keys of gateways",
 		Long: `Watch a cluster: nodes, loads, hot shards, repairs.
 
-On a terminal the screen is updated twice a second until q or Ctrl-C. Otherwise, and with --json, it is printed once.
+On a terminal the screen is updated twice a second, with --keys every two seconds, until q or Ctrl-C. Otherwise, and with
+--json, it is printed once.
 
 With --keys the keys are printed that clients of gateways use most: how often, how many of their reads the chain answers,
 and why they are cached or not.`,
@@ -32,11 +33,12 @@ and why they are cached or not.`,
   netcraq top --keys --gateways 127.0.0.1:23790`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if keys.keys {
-				return runKeys(c, &keys, &flags)
-			}
 			file, ok := c.OutOrStdout().(*os.File)
-			if flags.json || !ok || !cli.IsTerminal(file) {
+			once := flags.json || !ok || !cli.IsTerminal(file)
+			switch {
+			case keys.keys:
+				return runKeys(c, &keys, &flags, once)
+			case once:
 				return runStatus(c, &flags)
 			}
 			return runTop(c.Context(), file, &flags)
@@ -106,6 +108,25 @@ const (
 	nextLine    = "\x1b[K\r\n"
 )
 
+// redraw draws text over what was drawn before.
+func redraw(out io.Writer, text string) {
+	fmt.Fprint(out, drawAgain, strings.ReplaceAll(text, "\n", nextLine), clearToEnd)
+}
+
+// untilQuit returns a context that q ends too. stop gives the terminal back.
+func untilQuit(ctx context.Context) (_ context.Context, cancel context.CancelCauseFunc, stop func()) {
+	ctx, cancel = context.WithCancelCause(ctx)
+	restore := onKey(os.Stdin, func(key byte) {
+		if key == 'q' || key == 'Q' {
+			cancel(nil)
+		}
+	})
+	return ctx, cancel, func() {
+		restore()
+		cancel(nil)
+	}
+}
+
 // runTop draws until ctx ends. If the leader is lost after the first drawing, it keeps looking for a leader.
 func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 	leader, err := flags.leader()
@@ -114,17 +135,11 @@ func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 	}
 	defer leader.Close()
 	found := false
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer onKey(os.Stdin, func(key byte) {
-		if key == 'q' || key == 'Q' {
-			cancel(nil)
-		}
-	})()
+	ctx, cancel, stop := untilQuit(ctx)
+	defer stop()
 	late := time.AfterFunc(flags.timeout, func() { cancel(context.DeadlineExceeded) })
 	progress := new(admin.Progress)
 	last := ""
-	draw := func(text string) { fmt.Fprint(out, drawAgain, strings.ReplaceAll(text, "\n", nextLine), clearToEnd) }
 	show := func(s *admin.Snapshot) bool {
 		if !found {
 			found = true
@@ -134,12 +149,12 @@ func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 		now := time.Now()
 		progress.See(now, s)
 		last = screenOf(out).Draw(now, s, progress)
-		draw(last)
+		redraw(out, last)
 		return true
 	}
 	err = leader.Watch(ctx, true, show, func(err error) {
 		if found {
-			draw("looking for the leading controller: " + err.Error() + "\n" + last)
+			redraw(out, "looking for the leading controller: "+err.Error()+"\n"+last)
 		}
 	})
 	if found {

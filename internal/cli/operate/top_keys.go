@@ -1,15 +1,19 @@
 package operate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/pages"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // keysFlags are those of `netcraq top --keys`.
@@ -32,7 +36,7 @@ type keysResult struct {
 	Failed []pages.Failure         `json:"failed,omitempty"` // gateways without an answer
 }
 
-func runKeys(c *cobra.Command, k *keysFlags, flags *leaderFlags) error {
+func runKeys(c *cobra.Command, k *keysFlags, flags *leaderFlags, once bool) error {
 	if k.most < 1 {
 		return cli.UsageError(errors.New("--most: want a number of keys from 1"))
 	}
@@ -41,14 +45,47 @@ func runKeys(c *cobra.Command, k *keysFlags, flags *leaderFlags) error {
 	}
 	k.client.Timeout = flags.timeout
 	keys, failed, err := k.client.Hottest(c.Context(), k.most)
-	if err != nil {
+	out := c.OutOrStdout()
+	switch {
+	case err != nil:
 		return err
+	case !once:
+		return k.follow(c.Context(), out, keys, failed)
 	}
 	cli.WarnGateways(c.ErrOrStderr(), failed)
 	if flags.json {
-		return cli.PrintJSON(c.OutOrStdout(), keysResult{keys, failed})
+		return cli.PrintJSON(out, keysResult{keys, failed})
 	}
-	return printKeys(c.OutOrStdout(), keys)
+	return printKeys(out, keys)
+}
+
+// keysEvery is how often the keys on a terminal are updated.
+const keysEvery = 2 * time.Second
+
+// follow draws the keys until ctx ends or q is pressed. Gateways that do not answer are named above the keys.
+func (k *keysFlags) follow(ctx context.Context, out io.Writer, keys []placement.Explanation, failed []pages.Failure) error {
+	ctx, _, stop := untilQuit(ctx)
+	defer stop()
+	fmt.Fprint(out, enterScreen)
+	defer fmt.Fprint(out, leaveScreen)
+	for trouble := ""; ; {
+		var text strings.Builder
+		text.WriteString(trouble)
+		cli.WarnGateways(&text, failed)
+		if err := printKeys(&text, keys); err != nil {
+			return err
+		}
+		redraw(out, text.String())
+		if !retry.Sleep(ctx, keysEvery) {
+			return nil
+		}
+		now, away, err := k.client.Hottest(ctx, k.most)
+		if err != nil {
+			trouble = err.Error() + "\n"
+			continue
+		}
+		trouble, keys, failed = "", now, away
+	}
 }
 
 func printKeys(out io.Writer, keys []placement.Explanation) error {

@@ -2,15 +2,21 @@ package operate
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
 // terminal opens a pseudo-terminal of this size. It returns the user's side and the program's side.
@@ -41,16 +47,38 @@ func terminal(t *testing.T, columns, rows uint16) (screen, program *os.File) {
 // TestTopOnATerminal: it draws again and again until Ctrl-C or q, and leaves the terminal as it was.
 func TestTopOnATerminal(t *testing.T) {
 	for _, end := range []string{"Ctrl-C", "q"} {
-		t.Run(end, func(t *testing.T) { testTopOnATerminal(t, end) })
+		t.Run(end, func(t *testing.T) {
+			m := clitest.StartManaged(t, "127.3.9.1", "--shards", "4", "--replicas", "1")
+			m.StartNode("n1", "127.3.9.11:4411")
+			m.Await("the first chains", clitest.FullyReplicated(1))
+			watchTop(t, end, "n1", "--controllers", m.Controller)
+		})
 	}
 }
 
-func testTopOnATerminal(t *testing.T, end string) {
-	m := clitest.StartManaged(t, "127.3.9.1", "--shards", "4", "--replicas", "1")
-	m.StartNode("n1", "127.3.9.11:4411")
-	m.Await("the first chains", clitest.FullyReplicated(1))
+// TestKeysOnATerminal: so does --keys, with what has changed, and with what a gateway that is gone says.
+func TestKeysOnATerminal(t *testing.T) {
+	asked := atomic.Int64{}
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := asked.Add(1)
+		if n == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode([]placement.Explanation{{Key: fmt.Sprint("hot", n)}}) // the client checks it
+	}))
+	defer gateway.Close()
+	seen := watchTop(t, "q", "hot3", "--keys", "--gateways", gateway.URL)
+	if !bytes.Contains(seen, []byte("hot1")) || !bytes.Contains(seen, []byte("503")) {
+		t.Errorf("the screen: %q", seen)
+	}
+}
+
+// watchTop runs top on a terminal, ends it when it has drawn a text, three times at least, and returns what was drawn.
+func watchTop(t *testing.T, end, until string, args ...string) (seen []byte) {
+	t.Helper()
 	screen, program := terminal(t, 80, 24)
-	top := exec.Command(os.Args[0], "top", "--controllers", m.Controller)
+	top := exec.Command(os.Args[0], append([]string{"top"}, args...)...)
 	top.Env = append(os.Environ(), clitest.AsCommand+"=1")
 	top.Stdin, top.Stdout = program, program
 	if err := top.Start(); err != nil {
@@ -58,7 +86,6 @@ func testTopOnATerminal(t *testing.T, end string) {
 	}
 	t.Cleanup(func() { clitest.Kill(top) })
 	program.Close()
-	var seen []byte
 	giveUp := time.AfterFunc(clitest.Formed, func() { top.Process.Kill() })
 	defer giveUp.Stop()
 	piece, interrupted := make([]byte, 4096), false
@@ -68,24 +95,24 @@ func testTopOnATerminal(t *testing.T, end string) {
 			break
 		}
 		seen = append(seen, piece[:n]...)
-		if bytes.Count(seen, []byte(drawAgain)) >= 3 && !interrupted {
-			interrupted = true
-			var err error
-			if end == "q" {
-				_, err = screen.Write([]byte("q"))
-			} else {
-				err = top.Process.Signal(os.Interrupt)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+		if interrupted || bytes.Count(seen, []byte(drawAgain)) < 3 || !bytes.Contains(seen, []byte(until)) {
+			continue
+		}
+		interrupted = true
+		if end == "q" {
+			_, err = screen.Write([]byte("q"))
+		} else {
+			err = top.Process.Signal(os.Interrupt)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	if err := top.Wait(); err != nil || !interrupted {
 		t.Fatalf("%v: %q", err, seen)
 	}
-	if !bytes.HasPrefix(seen, []byte(enterScreen)) || !bytes.HasSuffix(seen, []byte(leaveScreen)) ||
-		!bytes.Contains(seen, []byte("n1")) {
+	if !bytes.HasPrefix(seen, []byte(enterScreen)) || !bytes.HasSuffix(seen, []byte(leaveScreen)) {
 		t.Errorf("the screen: %q", seen)
 	}
+	return seen
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 )
 
 const (
@@ -151,8 +152,8 @@ func nobody(ctx context.Context, reasons map[string]string) error {
 
 // plainError returns a controller's message without the text that gRPC adds.
 func plainError(err error) error {
-	if s, ok := status.FromError(err); ok && err != nil {
-		return errors.New(s.Message())
+	if _, ok := status.FromError(err); ok && err != nil {
+		return errors.New(callerror.Text(err))
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -35,7 +36,7 @@ func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger
 			case errors.As(err, &refused):
 				return id, fmt.Errorf("controller %s refuses this node: %w", controller, err)
 			}
-			troubles = append(troubles, controller+": "+explainCall(err))
+			troubles = append(troubles, controller+": "+callerror.Text(err))
 		}
 		if text := strings.Join(troubles, "; "); text != before || time.Since(said) > remindEvery {
 			before, said = text, time.Now()

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -40,7 +41,7 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 		log.Error("cannot copy shards to this node: it needs more room, see --objects", "error", err)
 	case err != nil:
 		m.copied.ended[copyFailed].Add(1)
-		log.Warn("a copy of shards to this node broke off; trying again", "error", explainCall(err))
+		log.Warn("a copy of shards to this node broke off; trying again", "error", callerror.Text(err))
 		select {
 		case <-ctx.Done():
 			return

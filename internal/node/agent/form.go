@@ -15,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
@@ -145,7 +146,7 @@ func (a *Agent) askAll(ctx context.Context, c *topology.Cluster) (silent []strin
 		switch {
 		case s.err != nil:
 			delete(f.met, s.node.Name)
-			silent = append(silent, fmt.Sprintf("%s (%s: %s)", s.node.Name, s.node.APIAddr(), explainCall(s.err)))
+			silent = append(silent, fmt.Sprintf("%s (%s: %s)", s.node.Name, s.node.APIAddr(), callerror.Text(s.err)))
 			f.waitingFor = append(f.waitingFor, s.node.Name)
 		case !s.answer.GetWaiting() && s.answer.GetStores() && s.answer.GetMet() != f.incarnation:
 			return nil, &StateLostError{Node: a.options.Name, Witness: s.node.Name}

@@ -3,14 +3,12 @@ package agent
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -105,31 +103,13 @@ func Inspect(ctx context.Context, targets []Target, key []byte, dial ...grpc.Dia
 		group.Go(func() {
 			report, err := inspect(ctx, target, key, dial)
 			if err != nil {
-				report = &Report{Name: target.Name, API: target.API, Addr: target.Addr, Error: explainCall(err)}
+				report = &Report{Name: target.Name, API: target.API, Addr: target.Addr, Error: callerror.Text(err)}
 			}
 			reports[i] = report
 		})
 	}
 	group.Wait()
 	return reports
-}
-
-// explainCall says in a few words why an agent did not answer.
-func explainCall(err error) string {
-	switch status.Code(err) {
-	case codes.Unavailable:
-		text := status.Convert(err).Message()
-		switch {
-		case strings.Contains(text, "handshake"):
-			return text[strings.Index(text, "handshake"):]
-		case strings.Contains(text, "server preface"):
-			return "whoever answers there expects another kind of connection: is --identity missing, or one too many?"
-		}
-		return "nothing answers there: is it running?"
-	case codes.DeadlineExceeded:
-		return "no answer in time"
-	}
-	return status.Convert(err).Message()
 }
 
 func inspect(ctx context.Context, target Target, key []byte, dial []grpc.DialOption) (*Report, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
@@ -89,7 +90,7 @@ func (l *link) run(ctx context.Context) {
 				"controller", l.address, "reason", err)
 		case news:
 			l.membership.log.Warn("cannot connect to a controller; trying again",
-				"controller", l.address, "error", explainCall(err))
+				"controller", l.address, "error", callerror.Text(err))
 		}
 		if refused {
 			retry.Sleep(ctx, refusedPause)
@@ -103,7 +104,7 @@ func (l *link) run(ctx context.Context) {
 func (l *link) lost(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	trouble := explainCall(err)
+	trouble := callerror.Text(err)
 	news := l.trouble != trouble
 	l.name, l.heartbeat, l.queue, l.trouble = "", nil, nil, trouble
 	l.granter, l.beats, l.reported = -1, reconfig.Beats{}, nil

@@ -1,0 +1,41 @@
+// Package callerror says to users why a gRPC call failed.
+package callerror
+
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Text returns why a call failed, in a few words: the server's message, or what is wrong with the connection without the
+// words of gRPC's transport.
+func Text(err error) string {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.Unavailable:
+		return unavailable(s.Message())
+	case codes.DeadlineExceeded:
+		return "no answer in time"
+	}
+	return s.Message()
+}
+
+// unavailable explains a message of gRPC's client. Messages of servers are returned as they are.
+func unavailable(message string) string {
+	switch {
+	case strings.Contains(message, "handshake"):
+		return message[strings.Index(message, "handshake"):]
+	case strings.Contains(message, "server preface"):
+		return "whoever answers there expects another kind of connection: is --identity missing, or one too many?"
+	case strings.Contains(message, "Error while dialing"):
+		if _, lookup, ok := strings.Cut(message, "lookup "); ok {
+			host, _, _ := strings.Cut(lookup, " ")
+			return "the name " + strings.TrimSuffix(host, ":") + " has no address"
+		}
+		return "nothing answers there: is it running?"
+	case strings.HasPrefix(message, "connection error"), strings.HasPrefix(message, "error reading from server"):
+		return "the connection broke"
+	}
+	return message
+}
