@@ -34,13 +34,23 @@ func (e *Engine) executeClients(ctx context.Context, r *core.Request) *core.Resu
 	switch {
 	case f == nil && err == nil:
 		return &core.Result{Err: rpctypes.ErrGRPCTooManyOps, TooMany: true}
-	case errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) && (c.admitted || c.own <= int(e.txns.most.Load())):
-		return &core.Result{Err: errNoPlace} // etcd would execute it without the guard
+	case errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps):
+		return &core.Result{Err: e.txns.refuse(ctx, c)}
 	case err != nil:
 		return &core.Result{Unknown: uncertain(err), Err: err}
 	}
 	e.Saw(answer.Header)
 	return e.written(r, f, answer)
+}
+
+// refuse returns the error of a transaction of which etcd, that executed nothing, says that it has too many operations.
+func (x *Txns) refuse(ctx context.Context, c *request) error {
+	if !c.admitted {
+		if err := x.admit(ctx, c); err != nil {
+			return err
+		}
+	}
+	return errNoPlace // etcd would execute it without the guard
 }
 
 // errNoPlace begins as etcd's error does.

@@ -22,6 +22,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
 var seed = flag.Uint64("seed", 0, "seed of random requests; 0: another each time")
@@ -320,9 +321,9 @@ func TestTransactionsAreEtcds(t *testing.T) {
 	for _, most := range []int{128, 300, 70} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			rng := random(t)
-			etcd, plain := freeAddress(t), freeAddress(t)
+			etcd, plain := etcdtest.FreePort(t), etcdtest.FreePort(t)
 			for _, address := range []string{etcd, plain} {
-				startMember(t, address, freeAddress(t), func(c *embed.Config) { c.MaxTxnOps = uint(most) })
+				startMember(t, address, etcdtest.FreePort(t), func(c *embed.Config) { c.MaxTxnOps = uint(most) })
 			}
 			a := startCached(t, etcd, startChain(t, 3, 4), pinned())
 			d := &drawnTxns{beside: besideEtcd(t, a.address, plain), rng: rng, keys: 200, most: most}

@@ -32,24 +32,15 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
-)
 
-// freeAddress is an address of this machine that is free now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+	"github.com/netcraq/netcraq/internal/verify/etcdtest"
+)
 
 // startEtcd runs etcd and returns its address.
 func startEtcd(t *testing.T) string {
 	t.Helper()
-	client := freeAddress(t)
-	startEtcdAt(t, client, freeAddress(t))
+	client := etcdtest.FreePort(t)
+	startEtcdAt(t, client, etcdtest.FreePort(t))
 	return client
 }
 

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
 // TestCallsWaitForRestart: calls that begin while etcd's only member restarts wait for it, as with etcd's own clients.
@@ -41,7 +43,7 @@ func TestCallsWaitForRestart(t *testing.T) {
 
 // TestCallsDoNotWaitForever: a call whose etcd stays away fails with the reason.
 func TestCallsDoNotWaitForever(t *testing.T) {
-	u := must(dial(must(parseEndpoints([]string{freeAddress(t)}))(t), nil, KeepAlive{}, time.Millisecond))(t)
+	u := must(dial(must(parseEndpoints([]string{etcdtest.FreePort(t)}))(t), nil, KeepAlive{}, time.Millisecond))(t)
 	defer u.Close()
 	_, err := pb.NewKVClient(u.ClientConn).Put(t.Context(), &pb.PutRequest{Key: []byte("a")})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused") {

@@ -12,11 +12,13 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
 // TestStartBeforeEtcd: a gateway with a cache that starts before its etcd serves when etcd does, and caches.
 func TestStartBeforeEtcd(t *testing.T) {
-	etcd, peer := freeAddress(t), freeAddress(t)
+	etcd, peer := etcdtest.FreePort(t), etcdtest.FreePort(t)
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
 	startEtcdAt(t, etcd, peer)
 	must(a.client.Put(t.Context(), "k", "1"))(t)
@@ -33,7 +35,7 @@ func startTwo(t *testing.T) (first string, end func() (start func())) {
 	const names = "ab"
 	var clients, peers, dirs, initial []string
 	for i, name := range names {
-		clients, peers, dirs = append(clients, freeAddress(t)), append(peers, freeAddress(t)), append(dirs, t.TempDir())
+		clients, peers, dirs = append(clients, etcdtest.FreePort(t)), append(peers, etcdtest.FreePort(t)), append(dirs, t.TempDir())
 		initial = append(initial, fmt.Sprintf("%c=http://%s", name, peers[i]))
 	}
 	begin := func(i int) *embed.Etcd {
@@ -125,8 +127,8 @@ func fill(t *testing.T, c *clientv3.Client) {
 // TestStartWithoutSpace: a gateway with a cache that starts while etcd has no space deletes keys, and caches once the
 // alarm is off.
 func TestStartWithoutSpace(t *testing.T) {
-	etcd := freeAddress(t)
-	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
+	etcd := etcdtest.FreePort(t)
+	startMember(t, etcd, etcdtest.FreePort(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
 	direct, ctx := open(t, etcd), t.Context()
 	fill(t, direct)
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
@@ -145,8 +147,8 @@ func TestStartWithoutSpace(t *testing.T) {
 // TestStartWithoutSpaceBesideAnother: a gateway that starts while etcd has no space, and another gateway caches, answers
 // reads.
 func TestStartWithoutSpaceBesideAnother(t *testing.T) {
-	etcd, chain := freeAddress(t), startChain(t, 3, 1)
-	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
+	etcd, chain := etcdtest.FreePort(t), startChain(t, 3, 1)
+	startMember(t, etcd, etcdtest.FreePort(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
 	a := startCached(t, etcd, chain, Cache{})
 	must(a.client.Put(t.Context(), "k", "1"))(t)
 	a.hot(t, "k")
@@ -159,8 +161,8 @@ func TestStartWithoutSpaceBesideAnother(t *testing.T) {
 
 // TestTinyRequests: an etcd whose limit of requests is too small for the gateway's own keys is served without a cache.
 func TestTinyRequests(t *testing.T) {
-	etcd := freeAddress(t)
-	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.MaxRequestBytes = 256 })
+	etcd := etcdtest.FreePort(t)
+	startMember(t, etcd, etcdtest.FreePort(t), func(c *embed.Config) { c.MaxRequestBytes = 256 })
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
 	must(a.client.Put(t.Context(), "k", "1"))(t)
 	if _, err := a.client.Put(t.Context(), "k", strings.Repeat("x", 1024)); !errors.Is(err, rpctypes.ErrRequestTooLarge) {

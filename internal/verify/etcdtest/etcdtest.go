@@ -3,10 +3,13 @@ package etcdtest
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,13 +53,13 @@ func Start(t testing.TB, size int, configure func(i int, m *Member)) *Cluster {
 			configure(i, m)
 		}
 	}
+	t.Cleanup(c.stop)
 	for _, m := range c.Members {
 		m.Begin()
 	}
 	for _, m := range c.Members {
 		m.Await()
 	}
-	t.Cleanup(c.stop)
 	return c
 }
 
@@ -90,15 +93,26 @@ func (c *Cluster) stop() {
 	}
 }
 
+// Ports that are drawn. No system connects from them by itself, so a server that stops finds its port free again.
+const (
+	firstPort = 10_000
+	lastPort  = 32_000
+)
+
 // FreePort returns an address on loopback that nobody uses at present.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(lastPort-firstPort)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // PeerURL is where other members reach this one, and ClientURL where clients do.
