@@ -445,3 +445,19 @@ func pinned() Cache {
 	o.Pinned = []string{""}
 	return Cache{Placement: o}
 }
+
+// TestRefusedAsByEtcd: a transaction that etcd refuses too gets etcd's own error, though the gateway does not know the
+// members' limit yet.
+func TestRefusedAsByEtcd(t *testing.T) {
+	etcd := etcdtest.FreePort(t)
+	startMember(t, etcd, etcdtest.FreePort(t), func(c *embed.Config) { c.MaxTxnOps = 70 })
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	puts := make([]clientv3.Op, 100)
+	for i := range puts {
+		puts[i] = clientv3.OpPut(fmt.Sprintf("k/%03d", i), "")
+	}
+	_, err := a.client.Txn(t.Context()).Then(puts...).Commit()
+	if !errors.Is(err, rpctypes.ErrTooManyOps) {
+		t.Errorf("%v", err)
+	}
+}
