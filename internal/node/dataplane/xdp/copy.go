@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -103,8 +104,24 @@ func encodeRecord(record []byte, k wire.Key, o *chain.Object) error {
 	return nil
 }
 
-// copyTries is how often a copy is tried again that writers disturbed.
-const copyTries = 1000
+// A copy that writers disturbed is tried again: at once at first, and then after pauses, for a hypervisor may take the CPU
+// from a program that has an entry locked.
+const (
+	copyTries  = 1000
+	copyPauses = 1000
+	copyPause  = time.Millisecond
+)
+
+// tries counts the attempts to copy something.
+type tries int
+
+// again reports whether to try once more, after a pause if there were many attempts.
+func (n *tries) again() bool {
+	if *n++; *n > copyTries {
+		time.Sleep(copyPause)
+	}
+	return *n <= copyTries+copyPauses
+}
 
 // export visits copies of the objects that are there of those named.
 func (o *objects) export(keys []wire.Key, recordBytes int, visit func(wire.Key, chain.Object) error) error {
@@ -163,7 +180,7 @@ func (o *objects) exportBatch(b *batch, keys []wire.Key, visit func(wire.Key, ch
 // object copies one object.
 func (o *objects) object(key wire.Key, recordBytes int) (object chain.Object, found bool, err error) {
 	b := newBatch(recordBytes)
-	for range copyTries {
+	for n := tries(0); n.again(); {
 		b.reset()
 		k := keyBytes(key)
 		copy(b.add(), k[:])
@@ -181,7 +198,7 @@ func (o *objects) object(key wire.Key, recordBytes int) (object chain.Object, fo
 // importAll applies records, which put writes, until all are done.
 func importAll(program *ebpf.Program, stride, count int, put func(i int, record []byte) error) error {
 	b := newBatch(stride)
-	tries := 0
+	n := tries(0)
 	for next := 0; next < count; {
 		b.reset()
 		for i := next; i < count && !b.full(); i++ {
@@ -195,14 +212,14 @@ func importAll(program *ebpf.Program, stride, count int, put func(i int, record 
 			return err
 		}
 		next += done
-		if tries++; done > 0 {
-			tries = 0
+		if done > 0 {
+			n = 0
 		}
 		switch {
 		case done == want:
 		case state == recordFull:
 			return dataplane.ErrFull
-		case state != recordContended || tries == copyTries:
+		case state != recordContended || !n.again():
 			return errors.New("the program refuses the record")
 		}
 	}

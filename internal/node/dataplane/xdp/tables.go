@@ -185,7 +185,7 @@ const wholeCopies = 3
 func (o *objects) entry(k nqSessionKey) (nqSession, bool, error) {
 	same := 0
 	previous := nqSession{Lock: 1}
-	for range copyTries {
+	for n := tries(0); n.again(); {
 		var next nqSession
 		err := o.Sessions.Lookup(k, &next)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
