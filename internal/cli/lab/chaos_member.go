@@ -18,6 +18,7 @@ import (
 	"github.com/netcraq/netcraq/internal/member/program"
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 	"github.com/netcraq/netcraq/internal/verify/lab"
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 // switchWithin bounds `netcraq etcd off` and `on`.
@@ -25,7 +26,7 @@ const switchWithin = 30 * time.Second
 
 // runMemberChaos is `netcraq lab chaos --member`.
 func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
-	if _, err := core.ParseRule(flags.without); err != nil {
+	if _, err := seeded.ParseRule[core.Rule](core.RuleNames(), flags.without); err != nil {
 		return cli.UsageError(err)
 	}
 	flags.Objects = gatewayObjects
@@ -114,7 +115,7 @@ func newLabMemberCommand() *cobra.Command {
 			if len(args) == 0 {
 				return cli.UsageError(errors.New("want a rule, and flags of netcraq etcd"))
 			}
-			rule, err := core.ParseRule(args[0])
+			rule, err := seeded.ParseRule[core.Rule](core.RuleNames(), args[0])
 			if err != nil {
 				return cli.UsageError(err)
 			}

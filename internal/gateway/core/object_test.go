@@ -86,14 +86,3 @@ func TestRevisionObject(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
-
-func TestParseRule(t *testing.T) {
-	for i, name := range RuleNames() {
-		if r, err := ParseRule(name); err != nil || r != 1<<i {
-			t.Errorf("%s: %v, %v", name, r, err)
-		}
-	}
-	if _, err := ParseRule("W2"); err == nil {
-		t.Error("W2 is no rule of the gateway")
-	}
-}

@@ -1,10 +1,5 @@
 package core
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Rule names a rule of the gateway that tests can switch off, to prove that its absence is noticed.
 type Rule uint32
 
@@ -50,18 +45,5 @@ var ruleNames = []string{
 	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
 }
 
-// RuleNames lists the rules that can be switched off.
+// RuleNames lists the rules that can be switched off, in the order of their bits.
 func RuleNames() []string { return ruleNames }
-
-// ParseRule reads the name of one rule, or nothing.
-func ParseRule(name string) (Rule, error) {
-	if name == "" {
-		return 0, nil
-	}
-	for i, n := range ruleNames {
-		if n == name {
-			return 1 << i, nil
-		}
-	}
-	return 0, fmt.Errorf("rule %q cannot be switched off: want one of %s", name, strings.Join(ruleNames, ", "))
-}

@@ -1,10 +1,5 @@
 package core
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Rule names a rule that tests can switch off, to prove that its absence is noticed.
 type Rule uint32
 
@@ -23,20 +18,7 @@ const (
 
 var ruleNames = []string{"read-end", "commit", "sync", "apply", "seal", "promise", "order", "identity", "base"}
 
-// RuleNames lists the rules that can be switched off.
+// RuleNames lists the rules that can be switched off, in the order of their bits.
 func RuleNames() []string { return ruleNames }
-
-// ParseRule reads the name of one rule, or nothing.
-func ParseRule(name string) (Rule, error) {
-	if name == "" {
-		return 0, nil
-	}
-	for i, n := range ruleNames {
-		if n == name {
-			return 1 << i, nil
-		}
-	}
-	return 0, fmt.Errorf("rule %q cannot be switched off: want one of %s", name, strings.Join(ruleNames, ", "))
-}
 
 func (without Rule) on(r Rule) bool { return without&r == 0 }

@@ -1,10 +1,5 @@
 package core
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Rule names a rule that tests can switch off, to prove that its absence is noticed.
 type Rule uint32
 
@@ -27,18 +22,5 @@ var ruleNames = []string{
 	"push", "reveal", "own-object", "lower", "whole", "session", "recheck", "exact", "off-wait", "members", "joining",
 }
 
-// RuleNames lists the rules that can be switched off.
+// RuleNames lists the rules that can be switched off, in the order of their bits.
 func RuleNames() []string { return ruleNames }
-
-// ParseRule reads the name of one rule, or nothing.
-func ParseRule(name string) (Rule, error) {
-	if name == "" {
-		return 0, nil
-	}
-	for i, n := range ruleNames {
-		if n == name {
-			return 1 << i, nil
-		}
-	}
-	return 0, fmt.Errorf("rule %q cannot be switched off: want one of %s", name, strings.Join(ruleNames, ", "))
-}

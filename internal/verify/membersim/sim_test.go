@@ -52,7 +52,7 @@ func TestRulesAreNeeded(t *testing.T) {
 	t.Logf("seeds from %d on", *firstSeed)
 	for _, name := range core.RuleNames() {
 		t.Run(name, func(t *testing.T) {
-			without, err := core.ParseRule(name)
+			without, err := seeded.ParseRule[core.Rule](core.RuleNames(), name)
 			if err != nil {
 				t.Fatal(err)
 			}

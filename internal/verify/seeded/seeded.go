@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,6 +110,18 @@ func FaultCounts[F interface {
 		named[F(f).String()] = n
 	}
 	return named
+}
+
+// ParseRule returns the rule with a name, or none without a name. names are in the order of the rules' bits.
+func ParseRule[R ~uint32 | ~uint64](names []string, name string) (R, error) {
+	if name == "" {
+		return 0, nil
+	}
+	i := slices.Index(names, name)
+	if i < 0 {
+		return 0, fmt.Errorf("rule %q cannot be switched off: want one of %s", name, strings.Join(names, ", "))
+	}
+	return 1 << i, nil
 }
 
 const reportEvery = 2 * time.Second
