@@ -105,6 +105,19 @@ func (w *writer) conditional(f *flow, i, mutant int, live []registers) error {
 // mark returns a program that does the same and sets marks. Its mutants are those of [conditionals], the first of them
 // has this number.
 func (m *marks) mark(code asm.Instructions, first int) (asm.Instructions, error) {
+	return m.rewrite(code, func(w *writer, f *flow, i int, live []registers) error {
+		if !isConditional(&f.code[i]) {
+			w.put(f.code[i], f.target[i], -1)
+			return nil
+		}
+		first += 2
+		return w.conditional(f, i, first-2, live)
+	})
+}
+
+// rewrite returns a program in which write has written what stands in the place of each instruction.
+func (m *marks) rewrite(code asm.Instructions,
+	write func(w *writer, f *flow, i int, live []registers) error) (asm.Instructions, error) {
 	f, err := flowOf(code)
 	if err != nil {
 		return nil, err
@@ -112,14 +125,9 @@ func (m *marks) mark(code asm.Instructions, first int) (asm.Instructions, error)
 	live, moved, w := f.live(), make([]int, len(code)), &writer{marks: m}
 	for i := range f.code {
 		moved[i] = len(w.out)
-		if !isConditional(&f.code[i]) {
-			w.put(f.code[i], f.target[i], -1)
-			continue
-		}
-		if err := w.conditional(f, i, first, live); err != nil {
+		if err := write(w, f, i, live); err != nil {
 			return nil, err
 		}
-		first += 2
 	}
 	return w.resolve(moved)
 }
@@ -129,29 +137,23 @@ var slowPaths = map[string]bool{"handle": true, "refuse_slot": true}
 
 // countSlow returns a program that does the same, and counts how often it enters a function of [slowPaths].
 func (m *marks) countSlow(code asm.Instructions) (asm.Instructions, error) {
-	f, err := flowOf(code)
-	if err != nil {
-		return nil, err
-	}
-	live, moved, w := f.live(), make([]int, len(code)), &writer{marks: m}
-	for i := range f.code {
-		moved[i] = len(w.out)
+	return m.rewrite(code, func(w *writer, f *flow, i int, live []registers) error {
 		w.put(f.code[i], f.target[i], -1)
 		if !slowPaths[f.code[i].Symbol()] {
-			continue
+			return nil
 		}
 		at, ok := live[i+1].free()
 		one, ok2 := (live[i+1] | 1<<at).free()
 		if !ok || !ok2 || f.code[i].OpCode.Class().IsJump() {
-			return nil, fmt.Errorf("no entry of %s", f.code[i].Symbol())
+			return fmt.Errorf("no entry of %s", f.code[i].Symbol())
 		}
 		if err := w.load(at, m.countAt()); err != nil {
-			return nil, err
+			return err
 		}
 		w.put(asm.Mov.Imm(one, 1), -1, -1)
 		w.put(asm.StoreXAdd(at, one, asm.DWord), -1, -1)
-	}
-	return w.resolve(moved)
+		return nil
+	})
 }
 
 // resolve sets the distances of all jumps.

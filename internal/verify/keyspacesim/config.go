@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/verify/seeded"
 )
 
 // Config describes a simulated run. Equal configurations give equal runs.
@@ -70,15 +71,7 @@ func (f Fault) String() string {
 }
 
 // AllFaults lists the kinds of faults.
-func AllFaults() iter.Seq[Fault] {
-	return func(yield func(Fault) bool) {
-		for f := range faults {
-			if !yield(f) {
-				return
-			}
-		}
-	}
-}
+func AllFaults() iter.Seq[Fault] { return seeded.AllFaults(faults) }
 
 // Draw makes a world from a seed.
 func Draw(seed uint64) Config {

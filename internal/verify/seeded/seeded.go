@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,17 @@ func (t *Tally) Count(seed uint64, broken string) {
 	t.Violations++
 	if t.Violations == 1 || seed < t.First {
 		t.First, t.Why = seed, broken
+	}
+}
+
+// AllFaults lists the kinds of faults below end.
+func AllFaults[F ~int](end F) iter.Seq[F] {
+	return func(yield func(F) bool) {
+		for f := range end {
+			if !yield(f) {
+				return
+			}
+		}
 	}
 }
 
