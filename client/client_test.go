@@ -16,7 +16,7 @@ import (
 
 func TestOperations(t *testing.T) {
 	nodes := startCluster(t, 3, 4)
-	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)
+	c, ctx := newClient(t, patient(nodes.cluster)), soon(t)
 
 	r, err := c.Get(ctx, "k")
 	if !errors.Is(err, ErrNotFound) || r.Version != 0 || r.Node == "" {
@@ -125,7 +125,7 @@ func TestOptions(t *testing.T) {
 // A dirty object is read at the tail, unless the reader accepts uncommitted versions.
 func TestDirtyRead(t *testing.T) {
 	nodes := startCluster(t, 3, 1)
-	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)
+	c, ctx := newClient(t, patient(nodes.cluster)), soon(t)
 	if _, err := c.Put(ctx, "k", []byte("old")); err != nil {
 		t.Fatal(err)
 	}

@@ -100,6 +100,8 @@ type Engine struct {
 	gone      chan struct{} // closed when the cache has ended for good
 	why       error         // valid after gone
 
+	checking sync.Mutex // by check, so that the cache does not end before newEra does; locked before mu
+
 	mu      sync.Mutex // of all below
 	auth    *core.Authentication
 	core    *core.Gateway

@@ -80,8 +80,11 @@ func valueIn(answer *pb.RangeResponse) (value string) {
 }
 
 // newEra takes everything out of etcd that belongs to the objects of another history. Other gateways notice that their sessions are gone,
-// or the new era, before they extend their sessions.
+// or the new era, before they extend their sessions. It goes on when ctx is cancelled, as the session may end meanwhile:
+// a gateway that finds what is left has to end too.
 func (e *Engine) newEra(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownWithin)
+	defer cancel()
 	directory, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
 		Key: []byte(OwnPrefix + core.DirectoryPrefix), RangeEnd: behind(OwnPrefix + core.DirectoryPrefix), KeysOnly: true,
 	})

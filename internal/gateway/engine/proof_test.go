@@ -41,6 +41,38 @@ func (c *changingLeader) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnRespon
 	return answer, nil
 }
 
+// restored is an etcd that was restored from a backup. It calls meanwhile when it is asked for the directory.
+type restored struct {
+	pb.UnimplementedKVServer
+	meanwhile func()
+	deleted   bool
+}
+
+func (r *restored) Range(_ context.Context, q *pb.RangeRequest) (*pb.RangeResponse, error) {
+	if string(q.Key) != eraKey {
+		r.meanwhile()
+	}
+	return &pb.RangeResponse{Header: &pb.ResponseHeader{Revision: 1}}, nil
+}
+
+func (r *restored) Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) {
+	r.deleted = true
+	return &pb.TxnResponse{Succeeded: true}, nil
+}
+
+// TestNewErasAreFinished: the session ends while its gateway takes the lost history out of etcd. It does so all the same:
+// else the next gateway finds it and ends too.
+func TestNewErasAreFinished(t *testing.T) {
+	e := withoutEtcd(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	etcd := &restored{meanwhile: cancel}
+	e.o.Etcd = dial(t, etcd)
+	e.newest.Store(26)
+	if err := e.prove(ctx, nil); !errors.Is(err, ErrRestored) || !etcd.deleted {
+		t.Errorf("%v; deleted: %v", err, etcd.deleted)
+	}
+}
+
 // withoutEtcd is a gateway that reaches neither etcd nor the chain.
 func withoutEtcd(t *testing.T) *Engine {
 	t.Helper()
@@ -105,19 +137,25 @@ func TestRevealWhenTheCacheEnds(t *testing.T) {
 	}
 }
 
-// TestStartWhileLeaderChanges: a gateway starts although etcd changes its leader.
-func TestStartWhileLeaderChanges(t *testing.T) {
+// dial serves an etcd until the test ends, and returns a connection to it.
+func dial(t *testing.T, etcd pb.KVServer) *grpc.ClientConn {
+	t.Helper()
 	listener, server := bufconn.Listen(1<<16), grpc.NewServer()
-	pb.RegisterKVServer(server, new(changingLeader))
+	pb.RegisterKVServer(server, etcd)
 	go server.Serve(listener)
-	defer server.Stop()
+	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:///etcd", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	if etcd, err := identify(t.Context(), conn, "test"); err != nil || etcd.cluster != 7 {
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// TestStartWhileLeaderChanges: a gateway starts although etcd changes its leader.
+func TestStartWhileLeaderChanges(t *testing.T) {
+	if etcd, err := identify(t.Context(), dial(t, new(changingLeader)), "test"); err != nil || etcd.cluster != 7 {
 		t.Errorf("cluster %d, %v", etcd.cluster, err)
 	}
 }

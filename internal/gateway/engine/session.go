@@ -174,6 +174,8 @@ func (e *Engine) lapsed(l *lease) bool {
 
 // check proves that the cache may go on, or ends it. It calls same, unless that is nil, if etcd's history is the same.
 func (e *Engine) check(l *lease, same func(*core.Seen)) bool {
+	e.checking.Lock()
+	defer e.checking.Unlock()
 	asked := bootTime()
 	err := e.prove(l.ctx, same)
 	switch {

@@ -54,9 +54,11 @@ func startCached(t *testing.T, etcd string, cluster *topology.Cluster, o Cache) 
 func (g *cachedGateway) hot(t *testing.T, key string) *clientv3.GetResponse {
 	t.Helper()
 	before := g.cache.Stats().Hits
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a gateway that has ended answers nothing
+	defer cancel()
 	var r *clientv3.GetResponse
 	eventually(t, "a read of "+key+" from the chain", func() bool {
-		r = must(g.client.Get(t.Context(), key))(t)
+		r = must(g.client.Get(ctx, key))(t)
 		return g.cache.Stats().Hits > before
 	})
 	return r

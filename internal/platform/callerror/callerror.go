@@ -34,7 +34,8 @@ func unavailable(message string) string {
 			return "the name " + strings.TrimSuffix(host, ":") + " has no address"
 		}
 		return "nothing answers there: is it running?"
-	case strings.HasPrefix(message, "connection error"), strings.HasPrefix(message, "error reading from server"):
+	case strings.HasPrefix(message, "connection error"), strings.HasPrefix(message, "error reading from server"),
+		strings.HasPrefix(message, "write tcp"), strings.HasPrefix(message, "read tcp"):
 		return "the connection broke"
 	}
 	return message

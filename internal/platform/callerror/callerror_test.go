@@ -50,7 +50,10 @@ func listen(t *testing.T, take func(net.Conn)) string {
 }
 
 func TestText(t *testing.T) {
-	closed := listen(t, func(n net.Conn) { n.Close() })
+	closed := listen(t, func(n net.Conn) { // only its own direction: the client's writes succeed
+		n.(*net.TCPConn).CloseWrite()
+		t.Cleanup(func() { n.Close() })
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +69,7 @@ func TestText(t *testing.T) {
 		"no name":      {call(t, "nobody.invalid:1", plain), "the name nobody.invalid has no address"},
 		"closed":       {call(t, closed, plain), "whoever answers there expects another kind of connection"},
 		"no TLS":       {call(t, closed, credentials.NewTLS(nil)), "handshake"},
+		"broken pipe":  {status.Error(codes.Unavailable, "write tcp 127.0.0.1:1->127.0.0.1:2: write: broken pipe"), "the connection broke"},
 		"a server":     {status.Error(codes.Unavailable, "there is no leader"), "there is no leader"},
 		"late":         {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "no answer in time"},
 		"not a status": {errors.New("the disk is full"), "the disk is full"},
