@@ -54,6 +54,7 @@ var wings = []wing{
 	{"internal/cni", []string{node + "/pods", platform}},
 	{gateway, product},
 	{member, product},
+	{keyspace, product},
 	{node, product},
 	{cluster, product},
 	{verify, append(slices.Clone(product), "spec")},
