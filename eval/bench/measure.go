@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -206,22 +204,4 @@ func pin() error {
 	}
 	attributes := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	return unix.SchedSetAttr(0, attributes, 0)
-}
-
-// stayOnCPU keeps the calling thread on the last CPU of its CPU set.
-func stayOnCPU() error {
-	var allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return fmt.Errorf("read the CPU set: %w", err)
-	}
-	last := min(runtime.NumCPU(), maxCPUs) - 1
-	for last > 0 && !allowed.IsSet(last) {
-		last--
-	}
-	var one unix.CPUSet
-	one.Set(last)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("stay on CPU %d: %w", last, err)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func newBenchCommand() *cobra.Command {
 	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object only")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
 	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out),
-		newBenchMixCommand(out), newBenchLineCommand(out),
+		newBenchMixCommand(out), newBenchClientCommand(out), newBenchLineCommand(out),
 		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchPodCommand(out),
 		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
@@ -84,11 +85,11 @@ func keysFlag(c *cobra.Command, keys *int) {
 	c.Flags().IntVar(keys, "keys", *keys, "number of keys, which requests name equally often")
 }
 
-// windowFlags adds the flags for the measuring time. The systems are measured in alternation
+// windowFlags adds the flags for the measuring time; *rounds is the default unless it is 0. The systems are measured in alternation
 // because the machine's speed changes from one second to the next.
 func windowFlags(c *cobra.Command, seconds *float64, rounds *int) {
 	c.Flags().Float64Var(seconds, "seconds", 5, "time under load for each system")
-	c.Flags().IntVar(rounds, "rounds", 40, "rounds over which that time is divided")
+	c.Flags().IntVar(rounds, "rounds", cmp.Or(*rounds, 40), "rounds over which that time is divided")
 }
 
 func newBenchDistanceCommand(out *benchOutput) *cobra.Command {

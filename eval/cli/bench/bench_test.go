@@ -20,6 +20,8 @@ func TestBenchRefusesWrongOptions(t *testing.T) {
 		{"mix", "--write-share", "1.5"},
 		{"mix", "--target", "3"},
 		{"latency", "--count", "0"},
+		{"client", "--cpus", "0"},
+		{"client", "--batch", "1025"},
 		{"memory", "--keys", "-1"},
 		{"line", "--protocol", "paxos"},
 		{"line", "--nodes", "9"},
