@@ -17,7 +17,7 @@ import (
 const name = "test"
 
 // newLog makes a keyspace in a chain of its own.
-func newLog(t *testing.T, entries int) *client.Client {
+func newChain(t *testing.T, entries int) *client.Client {
 	t.Helper()
 	c := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	if _, err := Create(t.Context(), c, name, 1, entries, 1); err != nil {
@@ -77,7 +77,7 @@ func TestWritersFollowOneAnother(t *testing.T) {
 	const writers, batches = 6, 15
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := newLog(t, 2048)
+	c := newChain(t, 2048)
 	acked := make([][]string, writers)
 	var writing sync.WaitGroup
 	for i := range writers {
@@ -136,7 +136,7 @@ func randomBytes(random *rand.Rand, n int) []byte {
 
 // A batch that its writer did not complete does not count once there is another writer.
 func TestIncompleteBatch(t *testing.T) {
-	c := newLog(t, 64)
+	c := newChain(t, 64)
 	a := leads(t, c, 2)
 	if err := a.Append(t.Context(), []byte("whole")); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestIncompleteBatch(t *testing.T) {
 // Writers that take over overwrite no entry that no snapshot contains, however often: the log ends full, not lost.
 func TestFencesOverwriteNothing(t *testing.T) {
 	const entries = 32
-	c := newLog(t, entries)
+	c := newChain(t, entries)
 	a := leads(t, c, 2)
 	written := 0
 	for ; ; written++ {
@@ -203,7 +203,7 @@ func TestFencesOverwriteNothing(t *testing.T) {
 // The ring is reused once a snapshot has its entries, and a reader that was too slow loads the snapshot.
 func TestSnapshots(t *testing.T) {
 	const entries = 32
-	c := newLog(t, entries)
+	c := newChain(t, entries)
 	slow, a := openLog(t, c), leads(t, c, 2)
 	var content []byte
 	for i := range 10 * entries {
@@ -247,7 +247,7 @@ func TestSnapshots(t *testing.T) {
 
 // A reader and a writer notice that the chain has lost an object.
 func TestLost(t *testing.T) {
-	c := newLog(t, 16)
+	c := newChain(t, 16)
 	a := leads(t, c, 2)
 	reader := openLog(t, c)
 	readAll(t, reader)
@@ -266,7 +266,7 @@ func TestLost(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	c := newLog(t, 16)
+	c := newChain(t, 16)
 	l := leads(t, c, 2)
 	random := rand.New(rand.NewPCG(1, 2)) // does not compress
 	if err := l.Append(t.Context(), randomBytes(random, 20_000)); !errors.Is(err, ErrTooLarge) {
@@ -289,7 +289,7 @@ func TestBounds(t *testing.T) {
 // TestMadeOnlyIfThereIsNone: a keyspace is not made anew if any object of one is left, and if the making of one was
 // interrupted, the next writer completes it.
 func TestMadeOnlyIfThereIsNone(t *testing.T) {
-	c := newLog(t, 64)
+	c := newChain(t, 64)
 	a := leads(t, c, 2)
 	if err := a.Append(t.Context(), []byte("acknowledged")); err != nil {
 		t.Fatal(err)
@@ -313,16 +313,16 @@ func TestMadeOnlyIfThereIsNone(t *testing.T) {
 func TestInterruptedCreation(t *testing.T) {
 	c := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	for name, most := range map[string]int{"none": 0, "some": 10, "all": 64} {
-		l := &Log{chain: c, prefix: prefixOf(name), meta: meta{Format: formatMeta, ID: 7, Entries: 64, ValueBytes: 100}}
+		l := newLog(c, name, meta{Format: formatMeta, ID: 7, Entries: 64, ValueBytes: 100})
 		version, err := l.begin(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.meta.Entries = most
+		l.entries = most
 		if err := l.clear(t.Context(), 2); most > 0 && err != nil {
 			t.Fatal(err)
 		}
-		l.meta.Entries = 64
+		l.entries = 64
 		if _, err := Open(t.Context(), c, name); !errors.Is(err, ErrNone) {
 			t.Errorf("%s: a keyspace that is not complete: %v", name, err)
 		}

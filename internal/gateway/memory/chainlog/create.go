@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/netcraq/netcraq/client"
-	"github.com/netcraq/netcraq/wire"
 )
 
 // Create makes a keyspace, if it is certain that the chain has none of that name. Only the holder of the keyspace's
@@ -22,17 +21,17 @@ func Create(ctx context.Context, chain *client.Client, name string, term uint64,
 	}
 	var id [8]byte
 	rand.Read(id[:])
-	l := &Log{
-		chain: chain, prefix: prefixOf(name),
-		meta: meta{Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries, Revision: revision},
-	}
+	l := newLog(chain, name, meta{
+		Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries, Revision: revision,
+	})
 	version, err := l.begin(ctx, term)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.probeLength(ctx); err != nil {
+	if err := l.probe(ctx, l.prefix+"probe"); err != nil {
 		return nil, err
 	}
+	l.meta.ValueBytes = l.valueBytes
 	if err := l.clear(ctx, term); err != nil {
 		return nil, err
 	}
@@ -94,7 +93,7 @@ func (l *Log) everywhere(ctx context.Context) (found *record, version uint64, er
 // absent makes sure that the chain has no other object of a keyspace without a description.
 func (l *Log) absent(ctx context.Context) error {
 	keys := []string{l.pointerKey()}
-	for i := range l.meta.Entries {
+	for i := range l.entries {
 		keys = append(keys, l.entryKey(i))
 	}
 	for len(keys) > 0 {
@@ -122,7 +121,7 @@ func (l *Log) describe(ctx context.Context, term uint64, flags byte, version uin
 	if err != nil {
 		return 0, err
 	}
-	own := record{keyspace: l.meta.ID, term: term, flags: flags, payload: text}
+	own := record{keyspace: l.id, term: term, flags: flags, payload: text}
 	for {
 		r, err := l.chain.CAS(ctx, l.metaKey(), version, own.encode())
 		if err == nil {
@@ -146,26 +145,12 @@ func (l *Log) describe(ctx context.Context, term uint64, flags byte, version uin
 		}
 		switch other, err := decode(found.Value); {
 		case found.Version == version: // ours is not there yet
-		case err == nil && other.keyspace == l.meta.ID && other.flags == flags: // a try of unknown outcome
+		case err == nil && other.keyspace == l.id && other.flags == flags: // a try of unknown outcome
 			return found.Version, nil
 		default:
 			return 0, fmt.Errorf("%w: it makes the keyspace", ErrDeposed)
 		}
 	}
-}
-
-// probeLength finds the longest value that the chain's nodes have cells for.
-func (l *Log) probeLength(ctx context.Context) error {
-	const least = 8 * headerBytes
-	for n := wire.MaxValueBytes; n >= least; n -= 8 {
-		_, err := l.chain.Put(ctx, l.prefix+"probe", make([]byte, n))
-		if errors.Is(err, client.ErrTooLarge) {
-			continue
-		}
-		l.meta.ValueBytes = n
-		return err
-	}
-	return fmt.Errorf("the chain's cells are too short: a log needs values of %d bytes", least)
 }
 
 // clear writes every object of the ring, so that they have their places in the chain, and a missing one means that the
@@ -175,10 +160,10 @@ func (l *Log) clear(ctx context.Context, term uint64) error {
 	if err != nil {
 		return err
 	}
-	empty := record{keyspace: l.meta.ID, term: term}
-	pointer := record{keyspace: l.meta.ID, term: term, payload: none}
+	empty := record{keyspace: l.id, term: term}
+	pointer := record{keyspace: l.id, term: term, payload: none}
 	keys, values := []string{l.pointerKey()}, [][]byte{pointer.encode()}
-	for i := range l.meta.Entries {
+	for i := range l.entries {
 		keys, values = append(keys, l.entryKey(i)), append(values, empty.encode())
 	}
 	for begin := 0; begin < len(keys); begin += readAhead {

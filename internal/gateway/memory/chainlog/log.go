@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
@@ -48,15 +47,12 @@ const formatMeta = 3
 
 // Log is one keyspace's log. Its methods must not be called at once, except those of snapshots.
 type Log struct {
-	chain  *client.Client
-	prefix string
+	writer // its term is 0 while this log is only read
 	meta   meta
 
-	at       core.Cursor
-	term     uint64   // of this writer; 0: it only reads
-	versions []uint64 // of the ring's objects as last seen
-	partial  []byte   // pieces of a batch whose last one was not read
-	packer   packer
+	at      core.Cursor
+	partial []byte // pieces of a batch whose last one was not read
+	packer  packer
 
 	mu       sync.Mutex // of publish, and of pointer and its version
 	pointer  Snapshot
@@ -69,7 +65,8 @@ func prefixOf(name string) string { return "memory/" + name + "/" }
 
 // Open opens a keyspace to read it from its beginning or from its snapshot. The error is ErrNone if there is none.
 func Open(ctx context.Context, chain *client.Client, name string) (*Log, error) {
-	l := &Log{chain: chain, prefix: prefixOf(name), at: core.Cursor{Next: 1}}
+	l := newLog(chain, name, meta{})
+	l.at = core.Cursor{Next: 1}
 	r, err := chain.Get(ctx, l.metaKey())
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, ErrNone
@@ -88,19 +85,27 @@ func Open(ctx context.Context, chain *client.Client, name string) (*Log, error) 
 		return nil, fmt.Errorf("the key %s holds something other than a keyspace of this version: "+
 			"name another keyspace, or end all gateways of it and delete the key", l.metaKey())
 	}
-	l.versions = make([]uint64, l.meta.Entries)
+	l.described()
 	return l, l.survey(ctx)
+}
+
+func newLog(chain *client.Client, name string, m meta) *Log {
+	l := &Log{writer: writer{ring: &ring{chain: chain, prefix: prefixOf(name)}}, meta: m}
+	l.described()
+	return l
+}
+
+// described takes the ring's numbers from the description.
+func (l *Log) described() {
+	l.id, l.entries, l.valueBytes = l.meta.ID, l.meta.Entries, l.meta.ValueBytes
+	l.versions = make([]uint64, l.entries)
 }
 
 // survey learns the versions of all objects of the ring, so that a write finds out if one is lost: an object that does
 // not exist has version 0, too.
 func (l *Log) survey(ctx context.Context) error {
-	for begin := 0; begin < l.meta.Entries; begin += readAhead {
-		keys := make([]string, min(readAhead, l.meta.Entries-begin))
-		for i := range keys {
-			keys[i] = l.entryKey(begin + i)
-		}
-		for i, o := range l.chain.GetMany(ctx, keys) {
+	for begin := 0; begin < l.entries; begin += readAhead {
+		for i, o := range l.get(ctx, uint64(begin), min(readAhead, l.entries-begin)) {
 			if _, err := l.seen(begin+i, &o); err != nil {
 				return err
 			}
@@ -124,20 +129,7 @@ func (l *Log) LastTerm() uint64 { return l.at.Term }
 // SnapshotDue reports whether half of the ring was written since the newest snapshot. applied is the last applied
 // entry.
 func (l *Log) SnapshotDue(applied uint64) bool {
-	return applied >= l.retained.Load()+uint64(l.meta.Entries)/2
+	return applied >= l.retained.Load()+l.length()/2
 }
 
-// ring is the number of the log's objects.
-func (l *Log) ring() uint64 { return uint64(l.meta.Entries) }
-
-// payloadBytes is the most bytes of a batch in one entry.
-func (l *Log) payloadBytes() int { return l.meta.ValueBytes - headerBytes }
-
 func (l *Log) metaKey() string { return l.prefix + "meta" }
-
-func (l *Log) slot(index uint64) int { return int(index % uint64(l.meta.Entries)) }
-
-func (l *Log) entryKey(slot int) string { return fmt.Sprintf("%slog/%d", l.prefix, slot) }
-
-// retryPause is the pause before an operation that the chain did not answer is tried again.
-const retryPause = 5 * time.Millisecond

@@ -2,10 +2,8 @@ package chainlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
 
@@ -53,14 +51,9 @@ func (l *Log) Read(ctx context.Context) (batches [][]byte, more bool, err error)
 
 // readRun reads up to n entries, and returns those that count.
 func (l *Log) readRun(ctx context.Context, n int) ([]record, error) {
-	n = min(n, l.meta.Entries)
-	keys := make([]string, n)
-	for i := range keys {
-		keys[i] = l.entryKey(l.slot(l.at.Next + uint64(i)))
-	}
 	var run []record
 	at := l.at
-	for _, o := range l.chain.GetMany(ctx, keys) {
+	for _, o := range l.get(ctx, l.at.Next, min(n, l.entries)) {
 		r, err := l.seen(l.slot(at.Next), &o)
 		if err != nil {
 			return run, err
@@ -75,22 +68,6 @@ func (l *Log) readRun(ctx context.Context, n int) ([]record, error) {
 		run = append(run, r)
 	}
 	return run, nil
-}
-
-// seen is an object of the ring as it was read.
-func (l *Log) seen(slot int, o *client.Outcome) (record, error) {
-	if errors.Is(o.Err, client.ErrNotFound) {
-		return record{}, fmt.Errorf("%w (%s)", ErrLost, l.entryKey(slot))
-	}
-	if o.Err != nil {
-		return record{}, o.Err
-	}
-	r, err := decode(o.Value)
-	if err != nil || r.keyspace != l.meta.ID {
-		return record{}, fmt.Errorf("%w (%s is of another keyspace)", ErrLost, l.entryKey(slot))
-	}
-	l.versions[slot] = o.Version
-	return r, nil
 }
 
 // accept takes the next entry. It returns a batch if this was its last piece.

@@ -8,15 +8,15 @@ import (
 )
 
 // replace overwrites objects concurrently, except those of a later writer. It retries until ctx ends.
-func (l *Log) replace(ctx context.Context, keys []string, values [][]byte, term uint64) error {
+func (r *ring) replace(ctx context.Context, keys []string, values [][]byte, term uint64) error {
 	for len(keys) > 0 {
-		ops, err := l.replacements(ctx, keys, values, term)
+		ops, err := r.replacements(ctx, keys, values, term)
 		if err != nil {
 			return err
 		}
 		var againKeys []string
 		var againValues [][]byte
-		for i, o := range l.chain.Do(ctx, ops) {
+		for i, o := range r.chain.Do(ctx, ops) {
 			if o.Err == nil {
 				continue
 			}
@@ -24,7 +24,7 @@ func (l *Log) replace(ctx context.Context, keys []string, values [][]byte, term 
 				return o.Err
 			}
 			if !errors.Is(o.Err, client.ErrCASFailed) {
-				if err := l.passing(ctx, keys[i], o.Err); err != nil {
+				if err := r.passing(ctx, keys[i], o.Err); err != nil {
 					return err
 				}
 			}
@@ -36,16 +36,16 @@ func (l *Log) replace(ctx context.Context, keys []string, values [][]byte, term 
 }
 
 // replacements returns a write for each object, conditional on its present version.
-func (l *Log) replacements(ctx context.Context, keys []string, values [][]byte, term uint64) ([]client.Op, error) {
+func (r *ring) replacements(ctx context.Context, keys []string, values [][]byte, term uint64) ([]client.Op, error) {
 	ops := make([]client.Op, len(keys))
-	for i, o := range l.chain.GetMany(ctx, keys) {
+	for i, o := range r.chain.GetMany(ctx, keys) {
 		for o.Err != nil && !errors.Is(o.Err, client.ErrNotFound) {
-			if err := l.passing(ctx, keys[i], o.Err); err != nil {
+			if err := r.passing(ctx, keys[i], o.Err); err != nil {
 				return nil, err
 			}
-			o.Result, o.Err = l.chain.Get(ctx, keys[i])
+			o.Result, o.Err = r.chain.Get(ctx, keys[i])
 		}
-		if r, err := decode(o.Value); o.Err == nil && err == nil && r.term > term {
+		if found, err := decode(o.Value); o.Err == nil && err == nil && found.term > term {
 			return nil, ErrDeposed
 		}
 		ops[i] = client.CASOp(keys[i], o.Version, values[i])

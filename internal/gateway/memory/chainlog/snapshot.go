@@ -43,7 +43,7 @@ func (l *Log) look(ctx context.Context) (s Snapshot, term, version uint64, err e
 	if err == nil {
 		err = json.Unmarshal(r.payload, &s)
 	}
-	if err != nil || r.keyspace != l.meta.ID {
+	if err != nil || r.keyspace != l.id {
 		return s, 0, 0, fmt.Errorf("%w (%s is of another keyspace)", ErrLost, l.pointerKey())
 	}
 	return s, r.term, o.Version, nil
@@ -130,7 +130,7 @@ func (r *pieceReader) fetch() error {
 			return o.Err
 		}
 		piece, err := decode(o.Value)
-		if err != nil || piece.keyspace != r.log.meta.ID || piece.index != r.snapshot.Index {
+		if err != nil || piece.keyspace != r.log.id || piece.index != r.snapshot.Index {
 			return errTorn
 		}
 		r.content = append(r.content, piece.payload...)
@@ -188,7 +188,7 @@ func (w *pieceWriter) flush() error {
 	s := &w.snapshot
 	s.Checksum = crc32.Update(s.Checksum, crc32.IEEETable, w.content)
 	for piece := range slices.Chunk(w.content, w.log.payloadBytes()) {
-		r := record{keyspace: w.log.meta.ID, term: w.term, index: s.Index, payload: piece}
+		r := record{keyspace: w.log.id, term: w.term, index: s.Index, payload: piece}
 		keys, values = append(keys, w.log.pieceKey(s.Bank, s.Pieces)), append(values, r.encode())
 		s.Pieces++
 	}
@@ -205,7 +205,7 @@ func (l *Log) publish(ctx context.Context, s Snapshot, term uint64) error {
 	if err != nil {
 		return err
 	}
-	own := record{keyspace: l.meta.ID, term: term, payload: text}
+	own := record{keyspace: l.id, term: term, payload: text}
 	for {
 		r, err := l.chain.CAS(ctx, l.pointerKey(), l.version, own.encode())
 		if err == nil {
