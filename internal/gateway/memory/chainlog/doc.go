@@ -19,4 +19,9 @@
 // An entry is overwritten only if a snapshot contains it. Snapshots alternate between two banks of objects, and one
 // object names the newest complete one. Objects of snapshots have terms as entries have, so an earlier writer cannot
 // damage a later one's snapshot.
+//
+// # Eras
+//
+// A keyspace on disks has a log for each era: see internal/keyspace/core. [Eras] reads, writes, seals, makes and
+// removes such logs. They have the same objects, without a description and without snapshots: disks have the state.
 package chainlog

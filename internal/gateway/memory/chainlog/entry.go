@@ -22,6 +22,7 @@ const (
 	flagPacked     = 1 << iota // the batch is compressed
 	flagFence                  // the first entry of a term: pieces of an incomplete batch before it do not count
 	flagUnfinished             // of the description: the keyspace is being made
+	flagSeal                   // the log of an era ends before this entry
 )
 
 const (
@@ -30,7 +31,9 @@ const (
 )
 
 // cell is the record as the decisions about the log see it.
-func (r *record) cell() core.Cell { return core.Cell{Index: r.index, Term: r.term} }
+func (r *record) cell() core.Cell {
+	return core.Cell{Index: r.index, Term: r.term, Seal: r.flags&flagSeal != 0}
+}
 
 var errFormat = errors.New("the object has another format")
 

@@ -9,6 +9,7 @@ import (
 func FuzzRecord(f *testing.F) {
 	r := record{keyspace: 1, term: 2, index: 3, flags: flagPacked, left: 4, payload: []byte("x")}
 	f.Add(r.encode())
+	f.Add((&record{keyspace: 1, term: 2, index: 3, flags: flagSeal}).encode())
 	f.Add(new(record).encode()[1:])
 	f.Fuzz(func(t *testing.T, value []byte) {
 		r, err := decode(value)

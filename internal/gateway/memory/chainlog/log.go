@@ -10,6 +10,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
 )
 
 // Errors to compare with errors.Is.
@@ -19,9 +20,9 @@ var (
 	// ErrBehind: the next entry was overwritten. The newest snapshot contains it.
 	ErrBehind = errors.New("the log's next entry was overwritten: load the snapshot")
 	// ErrDeposed: there is a writer with a higher term.
-	ErrDeposed = errors.New("a later writer took the log over")
-	// ErrLost: objects of the keyspace are gone, so the chain has lost its state.
-	ErrLost = errors.New("the chain has lost objects of the keyspace")
+	ErrDeposed = driver.ErrDeposed
+	// ErrLost: objects of the log are gone, so the chain has lost its state.
+	ErrLost = driver.ErrLost
 	// ErrFull: the ring is full until the next snapshot is complete.
 	ErrFull = errors.New("the log is full: its snapshot is not complete")
 	// ErrTooLarge: the batch takes more than half of the ring.
