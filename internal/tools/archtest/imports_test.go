@@ -87,7 +87,7 @@ var reserved = []struct {
 		platform + "/callerror", commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli", "tools/package"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
-		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, verify + "/gatewaycheck", verify + "/etcdtest",
+		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, keyspace + "/journal", verify + "/gatewaycheck", verify + "/etcdtest",
 		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases", eval + "/lists",
 		eval + "/lists", eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
 		"and its checks, to members, and to the systems compared with it"},
