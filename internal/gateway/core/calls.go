@@ -126,7 +126,7 @@ type Result struct {
 	Succeeded bool   // those of the client's transaction
 	TooMany   bool   // with Err: etcd does not take the transaction as a whole, and may take its parts
 	Unread    bool   // the reads were left out
-	Pin       []Cond // of Outcome, if the conditions do not hold: while these do, that stays so
+	Pin       []Cond // of Outcome: while these conditions hold, and those of a transaction without Raw, it stays so
 	Rev       int64
 	KVs       map[string]KV
 	Raw       any // etcd's answer to Txn.Raw

@@ -170,7 +170,7 @@ func (g *Gateway) findOut(w *write) {
 			g.fail(w, NotApplied, r.Err)
 			g.ended(w)
 		case r.Succeeded:
-			g.execute(w, Then, nil)
+			g.execute(w, Then, slices.Concat(w.txn.If, r.Pin))
 		default:
 			g.execute(w, Else, r.Pin)
 		}
@@ -190,9 +190,6 @@ func (g *Gateway) execute(w *write, part Part, pin []Cond) {
 	w.guard = l.mod
 	if g.on(Guard) {
 		r.If = []Cond{{Key: g.names.session + l.lease, Kind: ModIs, Rev: w.guard}}
-	}
-	if part == Then { // of a transaction that the caller executes, the caller adds them
-		pin = w.txn.If
 	}
 	if g.on(SameOutcome) {
 		r.If = append(r.If, pin...)
@@ -281,9 +278,9 @@ func (g *Gateway) saw(w *write, keys []string, r *Result) {
 	}
 }
 
-// maxTurns bounds how often a write is tried again. Its guard fails when the session key is rewritten, and its pin when what
+// MaxTurns bounds how often a write is tried again. Its guard fails when the session key is rewritten, and its pin when what
 // its outcome depends on is written.
-const maxTurns = 32
+const MaxTurns = 32
 
 // ErrTurns is the error of a write that was tried too often. Nothing was applied.
 var ErrTurns = errors.New("other writes changed what the transaction's outcome depends on, each time it was tried")
@@ -292,7 +289,7 @@ var ErrTurns = errors.New("other writes changed what the transaction's outcome d
 // is gone, or the outcome may be another.
 func (g *Gateway) refused(w *write) {
 	l, key := w.life, g.names.session+w.life.lease
-	if w.turns++; w.turns > maxTurns {
+	if w.turns++; w.turns > MaxTurns {
 		g.fail(w, NotApplied, ErrTurns)
 		g.ended(w)
 		return

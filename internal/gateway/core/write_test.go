@@ -71,7 +71,7 @@ func TestTurnsOfAWrite(t *testing.T) {
 		for _, e := range effects {
 			switch e := e.(type) {
 			case Reply:
-				if e.Failure != NotApplied || !errors.Is(e.Err, ErrTurns) || tried != maxTurns+1 {
+				if e.Failure != NotApplied || !errors.Is(e.Err, ErrTurns) || tried != MaxTurns+1 {
 					t.Errorf("%+v after %d turns", e, tried)
 				}
 				return
@@ -84,7 +84,7 @@ func TestTurnsOfAWrite(t *testing.T) {
 				case e.Request.Part == Outcome:
 					g.Returned(e.ID, &Result{Held: true, Succeeded: tried%2 == 0, Rev: 20})
 				default:
-					if tried++; tried > 10*maxTurns {
+					if tried++; tried > 10*MaxTurns {
 						t.Fatal("the write does not end")
 					}
 					g.Returned(e.ID, &Result{Rev: 20})

@@ -10,6 +10,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
 // Txns executes transactions that need more of etcd's limit of operations than what the client sent.
@@ -30,9 +32,13 @@ func (x *Txns) Execute(ctx context.Context, t *pb.TxnRequest, original *pb.Reque
 	if need(t) <= int(x.most.Load()) && original.GetRequestTxn() == nil {
 		return x.kv.Txn(ctx, t)
 	}
-	f, answer, err := x.attempt(ctx, newRequest(ctx, txnOp(t), original), nil, []*pb.RequestOp{txnOp(t)}, nil, false)
-	if err != nil {
+	c := newRequest(ctx, txnOp(t), original)
+	f, answer, err := x.attempt(ctx, c, nil, []*pb.RequestOp{c.op}, nil, true)
+	switch {
+	case err != nil:
 		return nil, err
+	case f == nil:
+		return x.inSteps(ctx, c)
 	}
 	answers, _ := f.answers(answer)
 	inner := answers[0].GetResponseTxn()
@@ -40,8 +46,30 @@ func (x *Txns) Execute(ctx context.Context, t *pb.TxnRequest, original *pb.Reque
 	return inner, nil
 }
 
+// inSteps finds out what a transaction executes, and then executes that.
+func (x *Txns) inSteps(ctx context.Context, c *request) (*pb.TxnResponse, error) {
+	for range core.MaxTurns {
+		if err := x.follow(ctx, c); err != nil {
+			return nil, err
+		}
+		p := c.path
+		f, answer, err := x.attempt(ctx, c, p.pins, p.ops, nil, false)
+		switch {
+		case errors.Is(err, errNotHeld):
+		case err != nil:
+			return nil, err
+		case answer.Succeeded:
+			answers, _ := f.answers(answer)
+			p.restore(answers)
+			return &pb.TxnResponse{Header: answer.Header, Succeeded: p.held, Responses: answers}, nil
+		}
+	}
+	return nil, errBusy
+}
+
 // attempt has etcd execute operations under conditions, in the first form that fits. If none fits, etcd may allow more
-// operations than is known, and is asked; nil: not if the operations may be executed apart.
+// operations than is known, and is asked; nil: not if the operations may be executed apart. [errNotHeld]: the conditions
+// did not hold, which the form does not answer.
 func (x *Txns) attempt(ctx context.Context, c *request, conditions []*pb.Compare, ops, reads []*pb.RequestOp, apart bool) (*form, *pb.TxnResponse, error) {
 	for {
 		limit := int(x.most.Load())
@@ -59,7 +87,15 @@ func (x *Txns) attempt(ctx context.Context, c *request, conditions []*pb.Compare
 		if !fits && apart {
 			return nil, nil, nil
 		}
+		checks := !fits && len(conditions) > 0
+		if checks {
+			f = checkedForm(conditions, ops, reads, limit)
+			fits = f.needs <= limit
+		}
 		answer, err := x.kv.Txn(ctx, f.txn)
+		if checks {
+			err = x.explain(ctx, c, err)
+		}
 		if fits && f.needs > max(c.own, 1) && errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) { // etcd executed nothing
 			x.most.Store(int64(f.needs - 1))
 			continue

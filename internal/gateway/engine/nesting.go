@@ -45,10 +45,10 @@ type arranged struct {
 func arrange(conditions int, lists ...[]*pb.RequestOp) []*arranged {
 	all, lengths := make([]*arranged, len(lists)), make([]int, len(lists))
 	for i, ops := range lists {
-		a := new(arranged)
+		a, apart := new(arranged), slices.ContainsFunc(ops, deletesNested)
 		for _, op := range ops {
 			var r restore
-			a.ops, r = inline(a.ops, op)
+			a.ops, r = inline(a.ops, op, apart)
 			a.restores = append(a.restores, r)
 		}
 		all[i], lengths[i] = a, len(a.ops)
@@ -93,14 +93,17 @@ func groupSize(n, width int) int {
 	return (n + width - 1) / width
 }
 
-// inline appends an operation to a list: if it is a transaction without conditions, its operations. One that deletes stays
-// a transaction: etcd lets a key be put and deleted in two of them, and not in one.
-func inline(flat []*pb.RequestOp, op *pb.RequestOp) ([]*pb.RequestOp, restore) {
+// inline appends an operation to a list: if it is a transaction without conditions, its operations. etcd lets one nested
+// transaction put a key that a later one deletes, and refuses that in one level: apart makes each operation a transaction.
+func inline(flat []*pb.RequestOp, op *pb.RequestOp, apart bool) ([]*pb.RequestOp, restore) {
 	t := op.GetRequestTxn()
 	switch {
+	case t == nil && apart:
+		alone := txnOp(&pb.TxnRequest{Success: []*pb.RequestOp{op}})
+		return append(flat, alone), func(next func() *pb.ResponseOp) *pb.ResponseOp { return only(next().GetResponseTxn()) }
 	case t == nil:
 		return append(flat, op), func(next func() *pb.ResponseOp) *pb.ResponseOp { return next() }
-	case len(t.Compare)+len(t.Failure) > 0 || deletes(t.Success):
+	case len(t.Compare)+len(t.Failure) > 0:
 		both := arrange(len(t.Compare), t.Success, t.Failure)
 		success, failure := both[0], both[1]
 		op = txnOp(&pb.TxnRequest{Compare: t.Compare, Success: success.ops, Failure: failure.ops})
@@ -117,7 +120,7 @@ func inline(flat []*pb.RequestOp, op *pb.RequestOp) ([]*pb.RequestOp, restore) {
 	var restores []restore
 	for _, inner := range t.Success {
 		var r restore
-		flat, r = inline(flat, inner)
+		flat, r = inline(flat, inner, apart)
 		restores = append(restores, r)
 	}
 	return flat, func(next func() *pb.ResponseOp) *pb.ResponseOp {
@@ -129,11 +132,19 @@ func inline(flat []*pb.RequestOp, op *pb.RequestOp) ([]*pb.RequestOp, restore) {
 	}
 }
 
-// deletes reports whether one of the operations may delete keys.
-func deletes(ops []*pb.RequestOp) bool {
-	return slices.ContainsFunc(ops, func(op *pb.RequestOp) bool {
-		t := op.GetRequestTxn()
-		return op.GetRequestDeleteRange() != nil || deletes(t.GetSuccess()) || deletes(t.GetFailure())
+// only returns the answer of a transaction with one operation.
+func only(t *pb.TxnResponse) *pb.ResponseOp {
+	if len(t.GetResponses()) != 1 {
+		return nil
+	}
+	return t.Responses[0]
+}
+
+// deletesNested reports whether an operation is a transaction that may delete keys.
+func deletesNested(op *pb.RequestOp) bool {
+	t := op.GetRequestTxn()
+	return slices.ContainsFunc(slices.Concat(t.GetSuccess(), t.GetFailure()), func(op *pb.RequestOp) bool {
+		return op.GetRequestDeleteRange() != nil || deletesNested(op)
 	})
 }
 
@@ -165,7 +176,8 @@ func txnOp(t *pb.TxnRequest) *pb.RequestOp {
 // form is a transaction that executes operations, and reads behind them, under conditions.
 type form struct {
 	txn    *pb.TxnRequest
-	ops    int       // the first answers are those to the operations, the others to the reads
+	checks int       // the first answers are those to conditions that are operations
+	ops    int       // then come those to the operations, and those to the reads
 	list   *arranged // nil: as they were
 	unread bool      // the reads are left out
 	needs  int
@@ -202,6 +214,7 @@ func (f *form) answers(t *pb.TxnResponse) (answers, reads []*pb.ResponseOp) {
 	if f.list != nil {
 		all = f.list.answers(all)
 	}
+	all = all[min(f.checks, len(all)):]
 	n := min(f.ops, len(all))
 	return all[:n], all[n:]
 }

@@ -162,8 +162,9 @@ func TestDeletionsStayInTransactions(t *testing.T) {
 	}
 	var check func(level []*pb.RequestOp)
 	check = func(level []*pb.RequestOp) {
-		if slices.ContainsFunc(level, func(op *pb.RequestOp) bool { return op.GetRequestDeleteRange() != nil }) && len(level) > 1 {
-			t.Errorf("the deletion stands beside %d operations", len(level)-1)
+		puts := slices.ContainsFunc(level, func(op *pb.RequestOp) bool { return op.GetRequestPut() != nil })
+		if puts && slices.ContainsFunc(level, func(op *pb.RequestOp) bool { return op.GetRequestDeleteRange() != nil || deletesNested(op) }) {
+			t.Errorf("%d operations put keys beside a deletion", len(level))
 		}
 		for _, op := range level {
 			check(op.GetRequestTxn().GetSuccess())

@@ -26,14 +26,16 @@ func (e *Engine) executeClients(ctx context.Context, r *core.Request) *core.Resu
 		ctx = WithReceive(ctx, c.receive)
 	}
 	if r.Part == core.Outcome {
-		return e.outcome(ctx, c.op.GetRequestTxn())
+		return e.outcome(ctx, c)
 	}
 	conditions, ops := c.part(r)
-	apart := r.Part == core.Whole && len(c.op.GetRequestTxn().GetCompare()) > 0
+	apart := r.Part == core.Whole && c.op.GetRequestTxn() != nil
 	f, answer, err := e.txns.attempt(ctx, c, conditions, ops, reads(r), apart)
 	switch {
 	case f == nil && err == nil:
 		return &core.Result{Err: rpctypes.ErrGRPCTooManyOps, TooMany: true}
+	case errors.Is(err, errNotHeld):
+		return new(core.Result)
 	case errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps):
 		return &core.Result{Err: e.txns.refuse(ctx, c)}
 	case err != nil:
@@ -62,18 +64,18 @@ func (c *request) part(r *core.Request) (conditions []*pb.Compare, ops []*pb.Req
 	for i := range r.If {
 		conditions = append(conditions, compare(&r.If[i]))
 	}
-	switch t := c.op.GetRequestTxn(); r.Part {
-	case core.Then:
-		return append(conditions, t.GetCompare()...), t.GetSuccess()
-	case core.Else:
-		return conditions, t.GetFailure()
+	if r.Part == core.Whole {
+		return conditions, []*pb.RequestOp{c.op}
 	}
-	return conditions, []*pb.RequestOp{c.op}
+	return conditions, c.path.ops
 }
 
 // written is the result of a part of a client's transaction.
 func (e *Engine) written(r *core.Request, f *form, t *pb.TxnResponse) *core.Result {
 	answers, behind := f.answers(t)
+	if r.Part != core.Whole {
+		r.Txn.Raw.(*request).path.restore(answers)
+	}
 	result := &core.Result{Held: t.Succeeded, Rev: t.Header.Revision, KVs: make(map[string]core.KV), Unread: f.unread}
 	if !t.Succeeded {
 		return result
@@ -91,32 +93,14 @@ func (e *Engine) written(r *core.Request, f *form, t *pb.TxnResponse) *core.Resu
 	return result
 }
 
-// looks returns operations that find out which conditions hold. Each reads the keys of one that does not.
-func looks(conditions []*pb.Compare) (ops []*pb.RequestOp) {
-	for _, c := range conditions {
-		keys := read(&pb.RangeRequest{
-			Key: c.Key, RangeEnd: c.RangeEnd, KeysOnly: c.Target != pb.Compare_VALUE || len(c.RangeEnd) == 0,
-		})
-		ops = append(ops, txnOp(&pb.TxnRequest{Compare: []*pb.Compare{c}, Failure: []*pb.RequestOp{keys}}))
-	}
-	return ops
-}
-
-// outcome finds out whether the conditions of a transaction hold. If one does not, it returns a condition under which that stays so.
-func (e *Engine) outcome(ctx context.Context, t *pb.TxnRequest) *core.Result {
-	f := formOf(nil, looks(t.Compare), nil, int(e.txns.most.Load()))
-	answer, err := e.txns.kv.Txn(ctx, f.txn)
-	if err != nil {
+// outcome finds out which conditions of a client's transaction hold.
+func (e *Engine) outcome(ctx context.Context, c *request) *core.Result {
+	if err := e.txns.follow(ctx, c); err != nil {
 		return &core.Result{Err: err} // it only reads
 	}
-	e.Saw(answer.Header)
-	result := &core.Result{Held: true, Succeeded: true, Rev: answer.Header.Revision}
-	answers, _ := f.answers(answer)
-	for i, c := range t.Compare {
-		if look := answers[i].GetResponseTxn(); !look.GetSucceeded() && len(look.GetResponses()) == 1 {
-			result.Succeeded, result.Pin = false, []core.Cond{pinOf(c, look.Responses[0].GetResponseRange().GetKvs())}
-			return result
-		}
+	result := &core.Result{Held: true, Succeeded: c.path.held, Rev: c.path.rev}
+	for _, pin := range c.path.pins {
+		result.Pin = append(result.Pin, core.Cond{Raw: pin})
 	}
 	return result
 }

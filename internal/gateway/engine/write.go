@@ -32,6 +32,7 @@ type request struct {
 	original *pb.RequestOp // as the client sent it
 	own      int           // the least --max-txn-ops with which etcd executes that
 	admitted bool          // etcd has checked it
+	path     *path         // of a transaction whose outcome was found out
 	md       metadata.MD   // the client's
 	receive  Receive       // its answer; nil: at once
 	state    atomic.Int32
