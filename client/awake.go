@@ -13,7 +13,8 @@ import (
 // sends is not noticed.
 func (k *call) overslept() bool {
 	const limit = wire.MaxRetryS * time.Second
-	return k.client.bootTime()-k.booted > limit || k.client.wallTime()-time.Duration(k.started.UnixNano()) > limit
+	return k.client().bootTime()-k.start.booted > limit ||
+		k.client().wallTime()-time.Duration(k.start.now.UnixNano()) > limit
 }
 
 // wallTime is the clock on the wall, where no better one runs during sleep.

@@ -54,5 +54,5 @@ func (w *batching) missed(sent, now time.Time) {
 // single reports whether the next attempt must be a single message (B3): a retry, because the last answer may have
 // been the BUSY of a bundle; an operation that bundles do not carry; and all operations in a cluster that is not without tags.
 func (k *call) single() bool {
-	return k.recent.n > 0 || k.op == wire.OpAdd || k.flags != 0 || k.alone
+	return k.recent.n > 0 || k.kind == wire.OpAdd || k.flags != 0 || k.alone
 }

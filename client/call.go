@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"strings"
@@ -13,7 +14,8 @@ import (
 )
 
 // call is the state machine of one operation: it chooses the next message and (in judge.go) interprets answers. It
-// does no I/O, takes no lock and does not wait; its runner does.
+// does no I/O, takes no lock and does not wait; its runner does. TestSlotSize bounds its size, because the calls under
+// way should stay in the CPU's cache.
 type call struct {
 	task
 	recent history // the attempts whose answers are taken
@@ -21,35 +23,25 @@ type call struct {
 
 // task is the part of a call that is reset for every operation.
 type task struct {
-	client  *Client
-	name    string // the user's key
-	op      wire.Op
-	key     wire.Key
-	value   []byte
-	operand uint64
-	epoch   uint32 // the only one for a write; 0: any
-	flags   wire.Flag
-	bound   uint16
-	from    ReadFrom
+	start   *start
+	op      *Op      // what to do; its key is not used
+	name    string   // the user's key
+	key     wire.Key // the same as it travels
+	outcome *Outcome // is filled in at the end
 
-	started time.Time
-	until   time.Time
-	booted  time.Duration // writes: the boot time when it started
-	shard   uint16
-	view    *view         // of the latest attempt
-	route   *route        // to the shard's chain, in that view
+	route   *route        // to the shard's chain, of the latest attempt
 	keys    *wire.Keyring // for the next attempt
-	alone   bool          // it must be no part of a bundle, because the cluster has tags or is about to (T6)
-	session *session      // writes: from the first attempt to the end
-	seq     uint64        // in the session, fixed for this write
-	tried   uint8         // members asked since all had been: one bit for each place in the chain
-	asked   uint8         // members ever asked
-	pauses  int           // so far, for BUSY and the like
-	misses  int           // attempts without an answer
-	alive   int           // attempts of a write that may still take effect
+	session *session      // writes: from the first attempt to the end; its seq is that of this write
 	cause   error         // the last obstacle
-	result  Result
-	err     error
+	alive   int32         // attempts of a write that may still take effect
+	shard   uint16
+	bound   uint16
+	kind    wire.Op
+	flags   wire.Flag
+	alone   bool  // it must be no part of a bundle, because the cluster has tags or is about to (T6)
+	tried   uint8 // members asked since all had been: one bit for each place in the chain
+	asked   uint8 // members ever asked
+	pauses  uint8 // so far, for BUSY and the like; no more are counted than fit
 }
 
 // attempt is one message sent.
@@ -57,26 +49,37 @@ type attempt struct {
 	id     uint64
 	route  *route
 	to     *member
-	sent   time.Time
-	bundle *batching // the way, if it shared its datagram with others
+	sent   time.Duration // since the call began
+	bundle *batching     // the way, if it shared its datagram with others
 }
 
 // history holds the latest attempts. An answer to an older one is ignored, which is always safe: it is as if lost.
 type history struct {
-	attempts [8]attempt
-	n        int
+	newest  attempt
+	earlier *[7]attempt // made for the first repetition, and kept for later operations
+	n       int32       // attempts
+	misses  int32       // attempts without an answer
 }
 
-func (h *history) latest() *attempt { return &h.attempts[(h.n-1)%len(h.attempts)] }
+func (h *history) latest() *attempt { return &h.newest }
 
 func (h *history) add(a attempt) {
-	h.attempts[h.n%len(h.attempts)] = a
+	if h.n > 0 {
+		if h.earlier == nil {
+			h.earlier = new([7]attempt)
+		}
+		h.earlier[int(h.n)%len(h.earlier)] = h.newest
+	}
+	h.newest = a
 	h.n++
 }
 
 func (h *history) find(id uint64) *attempt {
-	for i := range min(h.n, len(h.attempts)) {
-		if a := &h.attempts[i]; a.id == id {
+	if h.n > 0 && h.newest.id == id {
+		return &h.newest
+	}
+	for n := h.n - 1; n > max(h.n-1-int32(len(h.earlier)), 0); n-- {
+		if a := &h.earlier[int(n)%len(h.earlier)]; a.id == id {
 			return a
 		}
 	}
@@ -86,25 +89,30 @@ func (h *history) find(id uint64) *attempt {
 // clear makes the call ready for another operation, and keeps nothing of the caller's alive.
 func (k *call) clear() {
 	k.task = task{}
-	k.recent.n = 0 // which is all that tells of the attempts
+	k.recent.n, k.recent.misses = 0, 0 // which is all that tells of the attempts
 }
 
-// start is the common state of calls that begin together.
+// start is the common state of calls that begin together. It does not change.
 type start struct {
-	now    time.Time
-	until  time.Time // as their context wants it
-	err    error     // of the context
-	booted time.Duration
+	client     *Client
+	ctx        context.Context
+	err        error // of the context
+	now        time.Time
+	until      time.Time // as the context wants it
+	writeUntil time.Time
+	booted     time.Duration // if there is a write: the boot time
+	to         sink          // is told of ends, if a pipeline runs the calls
 }
 
 // start looks at the clocks and the context, once for operations that begin together. The boot time matters if there
 // is a write.
 func (c *Client) start(ctx context.Context, write bool) start {
-	s := start{now: time.Now()}
+	s := start{client: c, ctx: ctx, now: time.Now()}
 	s.until = s.now.Add(c.options.Timeout)
 	if deadline, ok := ctx.Deadline(); ok {
 		s.until = deadline
 	}
+	s.writeUntil = earlier(s.until, s.now.Add(wire.MaxRetryS*time.Second)) // W10
 	if err := ctx.Err(); err != nil {
 		s.err = contextError(err)
 	}
@@ -114,45 +122,62 @@ func (c *Client) start(ctx context.Context, write bool) start {
 	return s
 }
 
-// begin readies the call of an operation; an error is one of the arguments.
-func (k *call) begin(c *Client, op *Op, at *start) error {
-	key, err := op.wireKey()
-	if err != nil {
-		return err
+// begin readies the call of an operation on a key. It returns whether the arguments allow it; otherwise the call has
+// ended.
+func (k *call) begin(at *start, op *Op, key *Key, outcome *Outcome) bool {
+	k.clear()
+	k.task = task{start: at, op: op, kind: op.kind, name: key.name, key: key.hash, outcome: outcome}
+	outcome.Err = k.check()
+	return outcome.Err == nil
+}
+
+// check looks for reasons to send nothing.
+func (k *call) check() error {
+	c := k.client()
+	if len(k.op.value) > wire.MaxValueBytes {
+		return k.failed(fmt.Errorf("%w: %d bytes, and the maximum is %d", ErrTooLarge, len(k.op.value), wire.MaxValueBytes))
 	}
-	k.recent.n = 0
-	k.task = task{
-		client: c, name: op.Key, op: op.kind, key: key, value: op.value, operand: op.operand, epoch: op.epoch, from: c.options.ReadFrom,
-		started: at.now, until: at.until, booted: at.booted,
-	}
-	if len(op.value) > wire.MaxValueBytes {
-		return k.failed(fmt.Errorf("%w: %d bytes, and the maximum is %d", ErrTooLarge, len(op.value), wire.MaxValueBytes))
-	}
-	for i := range op.read {
-		if err := k.option(&op.read[i]); err != nil {
+	for i := range k.op.read {
+		if err := k.option(&k.op.read[i]); err != nil {
 			return k.failed(err)
 		}
 	}
-	if at.err != nil {
-		return k.failed(at.err)
+	if k.start.err != nil {
+		return k.failed(k.start.err)
 	}
-	if !c.keys().May(k.op) {
+	if !c.keys().May(k.kind) {
 		return k.failed(ErrDenied)
 	}
-	k.shard = c.view.Load().shard(key)
-	if k.op.IsWrite() {
-		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
-	}
-	if !k.started.Before(k.until) { // the context may learn of its deadline later
+	k.shard = c.view.Load().shard(k.key)
+	if !k.start.now.Before(k.until()) { // the context may learn of its deadline later
 		return k.failed(ErrTimeout)
 	}
 	return nil
 }
 
+func (k *call) client() *Client { return k.start.client }
+
+// until is when the call's time is up.
+func (k *call) until() time.Time {
+	if k.kind.IsWrite() {
+		return k.start.writeUntil
+	}
+	return k.start.until
+}
+
+// from says which node a read asks first.
+func (k *call) from() *ReadFrom {
+	from := &k.client().options.ReadFrom
+	for i := range k.op.read {
+		if o := &k.op.read[i]; o.set == setFrom {
+			from = &o.from
+		}
+	}
+	return from
+}
+
 func (k *call) option(o *ReadOption) error {
 	switch o.set {
-	case setFrom:
-		k.from = o.from
 	case setAny:
 		k.flags, k.bound = wire.FlagAny, 0
 	case setBounded:
@@ -177,19 +202,19 @@ func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) 
 // aim chooses the place in the chain that the next attempt asks. It returns false if there must be none; the call has
 // ended then.
 func (k *call) aim() (place int, ok bool) {
-	if k.op.IsWrite() && k.recent.n > 0 && k.overslept() {
+	if k.kind.IsWrite() && k.recent.n > 0 && k.overslept() {
 		k.expire(ErrTimeout)
 		return 0, false
 	}
 	k.follow()
-	if k.epoch != 0 && k.route.epoch != k.epoch {
+	if want := k.op.epoch; want != 0 && k.route.epoch != want {
 		k.abandon(ErrOtherEpoch)
 		return 0, false
 	}
 	place, err := k.choosePlace()
-	phase, ring := k.client.tags()
+	phase, ring := k.client().tags()
 	k.alone = phase != wire.TagsOff
-	if k.keys = phase.Asking(ring); err == nil && !k.keys.May(k.op) { // it might when the call began
+	if k.keys = phase.Asking(ring); err == nil && !k.keys.May(k.kind) { // it might when the call began
 		err = ErrDenied
 	}
 	if err != nil {
@@ -210,39 +235,41 @@ func (k *call) encode(now time.Time, id uint64, place int, b []byte) []byte {
 // fire notes an attempt, which may be in a bundle, and fills in its message.
 func (k *call) fire(now time.Time, id uint64, place int, bundle *batching, m *wire.Message) {
 	*m = wire.Message{
-		Op: k.op, Flags: k.flags, Shard: k.shard, Epoch: k.route.epoch, Detail: k.bound, Request: id, Key: k.key,
+		Op: k.kind, Flags: k.flags, Shard: k.shard, Epoch: k.route.epoch, Detail: k.bound, Request: id, Key: k.key,
 	}
-	if k.op.IsWrite() {
+	if k.kind.IsWrite() {
 		if k.session == nil {
-			k.session = k.client.sessions.take(k.shard, time.Duration(k.started.UnixNano())-k.booted)
-			k.seq = k.session.seq
+			k.session = k.client().sessions.take(k.shard, time.Duration(k.start.now.UnixNano())-k.start.booted)
 		}
-		m.Session, m.Seq, m.Operand, m.Value = k.session.id, k.seq, k.operand, k.value
+		m.Session, m.Seq, m.Operand, m.Value = k.session.id, k.session.seq, k.op.operand, k.op.value
 		k.alive++
 	}
 	k.tried |= 1 << place
 	k.asked |= 1 << place
-	k.recent.add(attempt{id, k.route, k.route.members[place], now, bundle})
+	k.recent.add(attempt{id, k.route, k.route.members[place], k.since(now), bundle})
 }
+
+// since returns the time from the call's beginning to a moment.
+func (k *call) since(now time.Time) time.Duration { return now.Sub(k.start.now) }
 
 // follow takes up the client's present map.
 func (k *call) follow() {
-	v := k.client.view.Load()
-	if v == k.view {
+	v := k.client().view.Load()
+	if k.route != nil && v == k.route.view {
 		return
 	}
 	r := v.route(k.shard)
 	if k.route == nil || !r.equal(k.route) {
 		k.tried, k.asked = 0, 0
 	}
-	k.view, k.route = v, r
+	k.route = r
 }
 
 // overtaken reports whether a newer map has another chain for the key, so that there is no use in waiting on. Within an
 // epoch the members stay.
 func (k *call) overtaken() bool {
-	v := k.client.view.Load()
-	return v != k.view && v.route(k.shard).epoch != k.route.epoch
+	v := k.client().view.Load()
+	return v != k.route.view && v.route(k.shard).epoch != k.route.epoch
 }
 
 func (k *call) choosePlace() (int, error) {
@@ -259,14 +286,14 @@ func (k *call) choosePlace() (int, error) {
 // twice as long after every round without one, so that a slow node is not flooded. A write's first attempt without one
 // does not count: a lost packet is more likely than a slow chain.
 func (k *call) patience() time.Duration {
-	limit := k.client.options.Attempt
-	to, rounds := k.recent.latest().to, k.misses
+	limit := k.client().options.Attempt
+	to, rounds := k.recent.latest().to, int(k.recent.misses)
 	var wait time.Duration
-	if k.op.IsWrite() {
-		wait = to.writes.timeout(k.client.options.least, limit)
+	if k.kind.IsWrite() {
+		wait = to.writes.timeout(k.client().options.least, limit)
 		rounds--
 	} else {
-		wait = to.reads.timeout(k.client.options.least, limit)
+		wait = to.reads.timeout(k.client().options.least, limit)
 		rounds /= max(bits.OnesCount8(k.route.serving), 1)
 	}
 	for ; rounds > 0 && wait < limit; rounds-- {
@@ -277,20 +304,20 @@ func (k *call) patience() time.Duration {
 
 // failed describes an error as one of this operation.
 func (k *call) failed(err error) error {
-	return &OpError{Op: k.op, Key: k.name, Attempts: k.recent.n, Elapsed: time.Since(k.started), Err: err}
+	return &OpError{Op: k.kind, Key: k.name, Attempts: int(k.recent.n), Elapsed: time.Since(k.start.now), Err: err}
 }
 
 // end ends the call with an error after which it is certain that a write has no effect, and never will.
 func (k *call) end(err error) verdict {
 	k.releaseSession()
-	k.err = k.failed(err)
+	k.outcome.Err = k.failed(err)
 	return done
 }
 
 // releaseSession gives the session back: the outcome is certain.
 func (k *call) releaseSession() {
 	if k.session != nil {
-		k.client.sessions.release(k.session)
+		k.client().sessions.release(k.session)
 		k.session = nil
 	}
 }
@@ -302,7 +329,7 @@ func (k *call) abandon(err error) verdict {
 		return k.end(err)
 	}
 	k.session = nil
-	k.err = k.failed(&OutcomeUnknownError{Cause: err})
+	k.outcome.Err = k.failed(&OutcomeUnknownError{Cause: err})
 	return done
 }
 
@@ -334,23 +361,23 @@ func (k *call) askedNames() string {
 
 // missed notes that the latest attempt stayed without an answer.
 func (k *call) missed(now time.Time) {
-	k.misses++
+	k.recent.misses++
 	if a := k.recent.latest(); a.bundle != nil {
-		a.bundle.missed(a.sent, now)
+		a.bundle.missed(k.start.now.Add(a.sent), now)
 	}
-	if !k.op.IsWrite() { // a write's way is the whole chain
-		k.recent.latest().to.near.missed(k.client.options.Attempt)
+	if !k.kind.IsWrite() { // a write's way is the whole chain
+		k.recent.latest().to.near.missed(k.client().options.Attempt)
 	}
-	if k.misses > 1 {
-		k.client.stale(k.view)
+	if k.recent.misses > 1 {
+		k.client().stale(k.route.view)
 	}
 }
 
 // unsent notes that the latest attempt never left.
 func (k *call) unsent(err error) {
-	k.misses++
+	k.recent.misses++
 	k.cause = err
-	if k.op.IsWrite() {
+	if k.kind.IsWrite() {
 		k.alive--
 	}
 }
@@ -369,8 +396,8 @@ const (
 // collided on a key do not collide again.
 func (k *call) pause() time.Duration {
 	limit := min(firstPause<<min(k.pauses, 20), maxPause)
-	limit <<= min(max(k.pauses-manyPauses, 0)/8, 3)
-	k.pauses++
+	limit <<= min(max(int(k.pauses)-manyPauses, 0)/8, 3)
+	k.pauses += min(1, math.MaxUint8-k.pauses)
 	return limit/2 + rand.N(limit)
 }
 

@@ -11,19 +11,19 @@ const exploreOneIn = 256
 
 // choose returns the place in the chain of the node that the next attempt asks.
 func (k *call) choose() (int, error) {
-	if k.op.IsWrite() {
+	if k.kind.IsWrite() {
 		return k.chooseWriter(), nil
 	}
 	if k.tried&k.route.serving == k.route.serving {
 		k.tried = 0
 	}
-	first := k.tried == 0
+	first, from := k.tried == 0, k.from()
 	switch {
-	case k.from.policy == named:
-		return k.chooseNamed()
-	case k.from.policy == tail && first:
+	case from.policy == named:
+		return k.chooseNamed(from.name)
+	case from.policy == tail && first:
 		return len(k.route.members) - 1, nil
-	case k.from.policy == nearest && !(first && rand.Uint32N(exploreOneIn) == 0):
+	case from.policy == nearest && !(first && rand.Uint32N(exploreOneIn) == 0):
 		return k.chooseNearest(), nil
 	}
 	return k.chooseRandom(), nil
@@ -32,22 +32,22 @@ func (k *call) choose() (int, error) {
 // chooseWriter asks the head, which orders writes (W1). Every second retry goes to another node, which passes it on:
 // the client's own path to the head may be broken.
 func (k *call) chooseWriter() int {
-	if k.misses > 0 && k.misses%2 == 0 {
-		return (k.misses / 2) % len(k.route.members)
+	if misses := int(k.recent.misses); misses > 0 && misses%2 == 0 {
+		return (misses / 2) % len(k.route.members)
 	}
 	return 0
 }
 
-func (k *call) chooseNamed() (int, error) {
+func (k *call) chooseNamed(node string) (int, error) {
 	for i, m := range k.route.members {
-		if m.name == k.from.name {
+		if m.name == node {
 			return i, nil
 		}
 	}
-	if k.view.nodes[k.from.name] == nil {
-		return 0, fmt.Errorf("%w: there is no node %q in the cluster", ErrBadRequest, k.from.name)
+	if k.route.view.nodes[node] == nil {
+		return 0, fmt.Errorf("%w: there is no node %q in the cluster", ErrBadRequest, node)
 	}
-	return 0, fmt.Errorf("%w: node %s is not in the chain of this key's shard %d", ErrBadRequest, k.from.name, k.shard)
+	return 0, fmt.Errorf("%w: node %s is not in the chain of this key's shard %d", ErrBadRequest, node, k.shard)
 }
 
 // chooseNearest starts to look at a random place, so that clients without measurements spread over the chain.

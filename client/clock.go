@@ -33,25 +33,32 @@ func (p *pipeline) clock() {
 // watch looks at every slot once and returns whether any is in use.
 func (p *pipeline) watch() bool {
 	var ends []finished
+	var seen *start // of the slot before; slots that began together mostly lie together
+	var cancelled error
 	now := time.Now()
 	p.mu.Lock()
 	paused := !p.excused && now.Sub(p.looked) > longestGap
 	p.looked, p.excused = now, paused // one look at a time, or a slow machine would end nothing
 	for i := range p.slots {
 		s := &p.slots[i]
-		switch {
-		case s.state == unused || paused:
-		case s.ctx.Err() != nil:
-			s.expire(s.ctx.Err())
+		if s.state == unused || paused {
+			continue
+		}
+		if s.start != seen {
+			seen, cancelled = s.start, s.start.ctx.Err()
+		}
+		switch due := s.since(now) >= s.wakeAfter; {
+		case cancelled != nil:
+			s.expire(cancelled)
 			ends = p.finish(uint16(i), ends)
-		case !now.Before(s.until):
+		case !now.Before(s.until()):
 			s.expire(ErrTimeout)
 			ends = p.finish(uint16(i), ends)
-		case s.state == waiting && !now.Before(s.wakeAt):
+		case s.state == waiting && due:
 			s.missed(now)
 			p.congestion.missed(now, p.client.options.Attempt)
 			p.queue(uint16(i))
-		case s.state == pausing && !now.Before(s.wakeAt):
+		case s.state == pausing && due:
 			p.queue(uint16(i))
 		}
 	}

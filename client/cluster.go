@@ -50,6 +50,7 @@ type view struct {
 
 // route is the way to a chain in one epoch.
 type route struct {
+	view    *view
 	epoch   uint32
 	members []*member // head first
 	serving uint8     // those that answer reads: one bit for each place
@@ -105,7 +106,7 @@ func newView(m *Map, before *view) (*view, error) {
 	}
 	for i := range m.Chains {
 		c := &m.Chains[i]
-		r := &route{epoch: c.Epoch, lost: c.Lost, batching: &batching{}}
+		r := &route{view: v, epoch: c.Epoch, lost: c.Lost, batching: &batching{}}
 		for place, member := range c.Members {
 			r.members = append(r.members, v.nodes[m.Nodes[member].Name])
 			if place != c.Learner {

@@ -32,7 +32,7 @@ type datagram struct {
 type item struct {
 	slot  uint16
 	place uint8 // in the chain, of the node asked
-	use   uint64
+	use   uint32
 }
 
 func newOutgoing() *outgoing {
@@ -70,7 +70,7 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 		return true
 	}
 	d.way = &to.batching
-	if k.op.IsWrite() {
+	if k.kind.IsWrite() {
 		d.way, d.chain = k.route.batching, k.route
 	}
 	switch {
@@ -87,7 +87,7 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 // goes reports whether a call's first attempt may join those in the datagram: reads to one node, or writes to one chain
 // (B4).
 func (d *datagram) goes(to *member, k *call) bool {
-	if d.to != to || (d.chain != nil) != k.op.IsWrite() {
+	if d.to != to || (d.chain != nil) != k.kind.IsWrite() {
 		return false
 	}
 	return d.chain == nil || d.chain == k.route || slices.Equal(d.chain.members, k.route.members)

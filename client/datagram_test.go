@@ -52,13 +52,11 @@ func pack(t *testing.T, c *Client, ops []Op, change func(*call)) []int {
 	out, at := newOutgoing(), c.start(t.Context(), true)
 	calls := make([]call, len(ops))
 	for i := range ops {
-		if err := calls[i].begin(c, &ops[i], &at); err != nil {
-			t.Fatal(err)
-		}
+		begin(t, &calls[i], &at, &ops[i])
 		change(&calls[i])
 		place, ok := calls[i].aim()
 		if !ok || !out.add(item{slot: uint16(i), place: uint8(place)}, &calls[i], wire.ChainBytes, at.now) {
-			t.Fatalf("operation %d: %v", i, calls[i].err)
+			t.Fatalf("operation %d: %v", i, calls[i].outcome.Err)
 		}
 	}
 	var counts []int
@@ -66,6 +64,18 @@ func pack(t *testing.T, c *Client, ops []Op, change func(*call)) []int {
 		counts = append(counts, len(out.datagrams[i].items))
 	}
 	return counts
+}
+
+// begin begins the call of an operation.
+func begin(t *testing.T, k *call, at *start, op *Op) {
+	t.Helper()
+	key, err := op.hashedKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome := new(Outcome); !k.begin(at, op, &key, outcome) {
+		t.Fatal(outcome.Err)
+	}
 }
 
 func TestDatagrams(t *testing.T) {
@@ -123,9 +133,7 @@ func TestDatagramLength(t *testing.T) {
 	for i, key := range keys {
 		var k call
 		op := PutOp(key, make([]byte, 37*i%200))
-		if err := k.begin(c, &op, &at); err != nil {
-			t.Fatal(err)
-		}
+		begin(t, &k, &at, &op)
 		if _, ok := k.aim(); !ok || !out.add(item{}, &k, wire.ChainBytes, time.Now()) {
 			t.Fatal("no room")
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,8 @@ type sockets struct {
 type socket struct {
 	conn     *net.UDPConn
 	call     call
+	start    start   // of the call
+	outcome  Outcome // of the call
 	out      []byte
 	in       [wire.MaxDatagramBytes]byte
 	answer   wire.Message // in in
@@ -64,6 +67,7 @@ func (s *sockets) take(o *Options) (*socket, error) {
 
 func (s *sockets) release(returned *socket) {
 	returned.call.clear()
+	returned.start, returned.outcome = start{}, Outcome{}
 	s.mu.Lock()
 	s.idle = append(s.idle, returned)
 	s.mu.Unlock()
@@ -108,12 +112,8 @@ func (c *Client) runUnobserved(ctx context.Context, op *Op) (Result, error) {
 		return Result{}, err
 	}
 	defer c.sockets.release(s)
-	at := c.start(ctx, op.kind.IsWrite())
-	if err := s.call.begin(c, op, &at); err != nil {
-		return Result{}, err
-	}
-	s.run(ctx)
-	return s.call.result, s.call.err
+	s.run(ctx, c, op)
+	return s.outcome.Result, s.outcome.Err
 }
 
 // cancelCheck is how often a waiting operation looks whether its context was cancelled. To be told instead would cost
@@ -123,18 +123,29 @@ const cancelCheck = 10 * time.Millisecond
 // mapCheck is how often a waiting operation looks whether a newer map makes waiting useless.
 const mapCheck = 2 * time.Millisecond
 
-// run takes the socket's call to its end.
-func (s *socket) run(ctx context.Context) {
-	now := s.call.started
+// run does an operation and leaves its outcome.
+func (s *socket) run(ctx context.Context, c *Client, op *Op) {
+	s.outcome = Outcome{}
+	key, err := op.hashedKey()
+	if err != nil {
+		s.outcome.Err = err
+		return
+	}
+	s.start = c.start(ctx, op.kind.IsWrite())
+	if !s.call.begin(&s.start, op, &key, &s.outcome) {
+		return
+	}
+	now := s.start.now
 	for !s.attempt(ctx, now) {
 		now = time.Now()
 	}
+	s.outcome.Value = slices.Clone(s.outcome.Value) // the receive buffer is used again
 }
 
 // attempt sends once and waits for the answer or the timeout. It returns whether the call has ended.
 func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 	k := &s.call
-	message, to, ok := k.next(now, k.client.requestID(0), s.out[:0])
+	message, to, ok := k.next(now, k.client().requestID(0), s.out[:0])
 	if !ok {
 		return true
 	}
@@ -154,7 +165,7 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 		case errors.Is(ctx.Err(), context.Canceled):
 			k.expire(ctx.Err())
 			return true
-		case ctx.Err() != nil || !now.Before(k.until):
+		case ctx.Err() != nil || !now.Before(k.until()):
 			if !s.drain() {
 				k.expire(ctx.Err())
 			}
@@ -195,8 +206,8 @@ func (s *socket) drain() bool {
 
 // wakeAt is when a call that waits has something else to do than to receive.
 func (s *socket) wakeAt(ctx context.Context, now, until time.Time) time.Time {
-	until = earlier(until, s.call.until)
-	if s.call.client.options.Follow != nil {
+	until = earlier(until, s.call.until())
+	if s.call.client().options.Follow != nil {
 		return earlier(until, now.Add(mapCheck))
 	}
 	if ctx.Done() != nil {
@@ -223,7 +234,7 @@ func (s *socket) receive(until time.Time) (netip.AddrPort, error) {
 		if err != nil {
 			return from, err
 		}
-		if s.call.client.read(s.in[:n], from, &s.answer) {
+		if s.call.client().read(s.in[:n], from, &s.answer) {
 			return from, nil
 		}
 	}

@@ -335,13 +335,11 @@ func TestRefusalOfAnOldEpoch(t *testing.T) {
 	op := CASOp("k", 1, nil)
 	var k call
 	at := c.start(t.Context(), true)
-	if err := k.begin(c, &op, &at); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, &k, &at, &op)
 	now := time.Now()
 	send := func(id uint64) {
 		if _, _, ok := k.next(now, id, nil); !ok {
-			t.Fatal(k.err)
+			t.Fatal(k.outcome.Err)
 		}
 	}
 	send(1)
@@ -359,12 +357,13 @@ func TestRefusalOfAnOldEpoch(t *testing.T) {
 	}
 	ok := reply
 	ok.Detail = uint16(wire.StatusOk)
-	first := k
-	if got := first.judge(now, cluster.Nodes[1].Addr, &ok); got != done || first.err != nil || first.result.Version != 5 {
-		t.Errorf("an OK of epoch 1: verdict %d, %v", got, first.err)
+	first, outcome := k, new(Outcome)
+	first.outcome = outcome
+	if got := first.judge(now, cluster.Nodes[1].Addr, &ok); got != done || outcome.Err != nil || outcome.Version != 5 {
+		t.Errorf("an OK of epoch 1: verdict %d, %v", got, outcome.Err)
 	}
 	reply.Request = 2
-	if got := k.judge(now, cluster.Nodes[0].Addr, &reply); got != done || !errors.Is(k.err, ErrCASFailed) {
-		t.Errorf("a refusal of epoch 2: verdict %d, %v", got, k.err)
+	if got := k.judge(now, cluster.Nodes[0].Addr, &reply); got != done || !errors.Is(k.outcome.Err, ErrCASFailed) {
+		t.Errorf("a refusal of epoch 2: verdict %d, %v", got, k.outcome.Err)
 	}
 }

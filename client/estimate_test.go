@@ -3,6 +3,8 @@ package client
 import (
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/wire"
 )
 
 func TestEstimate(t *testing.T) {
@@ -61,11 +63,11 @@ func TestAttemptsAdapt(t *testing.T) {
 			}
 		}
 	}
-	k := call{task: task{client: c, op: PutOp("", nil).kind, route: c.view.Load().route(0)}}
+	k := call{task: task{start: &start{client: c}, kind: wire.OpPut, route: c.view.Load().route(0)}}
 	k.recent.add(attempt{to: k.route.members[0]})
 	before := k.patience()
 	for misses, times := range []time.Duration{1, 1, 2, 4} { // the first may be a lost packet
-		if k.misses = misses; k.patience() != times*before || before > time.Minute {
+		if k.recent.misses = int32(misses); k.patience() != times*before || before > time.Minute {
 			t.Errorf("a write waits for %v, after %d misses for %v", before, misses, k.patience())
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // full is the error of a write that a node had no room for. It says what gives room, which depends on the table and on who
 // runs the chain: only controllers have deleted keys collected.
 func (k *call) full(node *member, m *wire.Message) error {
-	switch managed := k.client.options.Follow != nil; {
+	switch managed := k.client().options.Follow != nil; {
 	case m.Flags&wire.FlagNoValue == 0 || m.Flags&wire.FlagSession != 0:
 		return fmt.Errorf("%s: %w for another session: write from fewer processes, each with one client, wait some minutes "+
 			"until old sessions are forgotten, or start the nodes with more --sessions", node.name, ErrFull)

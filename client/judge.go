@@ -45,7 +45,7 @@ func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdic
 	}
 	if a.bundle != nil {
 		a.bundle.answered()
-		k.client.bundled.Add(1)
+		k.client().bundled.Add(1)
 	}
 	k.measure(now, a, node, m.Status())
 	latest := a == k.recent.latest()
@@ -66,13 +66,13 @@ func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdic
 			return k.notMine(a, node, m)
 		}
 	case wire.StatusNotFound:
-		if k.op == wire.OpRead {
+		if k.kind == wire.OpRead {
 			k.fill(now, a, node, m)
-			k.err = ErrNotFound
+			k.outcome.Err = ErrNotFound
 			return done
 		}
 	default:
-		if k.op == wire.OpRead {
+		if k.kind == wire.OpRead {
 			return k.end(fmt.Errorf("%w: %s answered %v", ErrBadRequest, node.name, status))
 		}
 		if a.route.epoch == k.route.epoch {
@@ -90,14 +90,14 @@ func (k *call) answerer(a *attempt, from netip.AddrPort) *member {
 		return a.route.members[at]
 	}
 	if a.bundle != nil {
-		return k.view.byAddr[from]
+		return k.route.view.byAddr[from]
 	}
 	return nil
 }
 
 // succeed takes an OK.
 func (k *call) succeed(now time.Time, a *attempt, node *member, m *wire.Message) verdict {
-	if k.op == wire.OpAdd && len(m.Value) != 8 {
+	if k.kind == wire.OpAdd && len(m.Value) != 8 {
 		return ignore // no node says this; the write goes on as if nothing had come
 	}
 	k.fill(now, a, node, m)
@@ -105,9 +105,9 @@ func (k *call) succeed(now time.Time, a *attempt, node *member, m *wire.Message)
 	return done
 }
 
-// fill takes the result over from an answer.
+// fill takes the result over from an answer, whose value it does not copy.
 func (k *call) fill(now time.Time, a *attempt, node *member, m *wire.Message) {
-	k.result = Result{
+	k.outcome.Result = Result{
 		Version:  m.Version,
 		Node:     node.name,
 		Asked:    a.to.name,
@@ -116,20 +116,20 @@ func (k *call) fill(now time.Time, a *attempt, node *member, m *wire.Message) {
 		Hops:     int(m.Hops) + 1,
 		Dirty:    m.Flags&wire.FlagDirty != 0,
 		Tail:     m.Flags&wire.FlagTail != 0,
-		Attempts: k.recent.n,
-		Elapsed:  now.Sub(k.started),
+		Attempts: int(k.recent.n),
+		Elapsed:  k.since(now),
 	}
 	if m.Status() == wire.StatusOk {
-		k.result.Value = slices.Clone(m.Value) // the receive buffer is used again
+		k.outcome.Value = m.Value
 	}
 }
 
 // measure takes an answer as a sample of how long the node asked takes. A refusal of a write comes sooner than its end.
 func (k *call) measure(now time.Time, a *attempt, node *member, status wire.Status) {
-	took := now.Sub(a.sent)
+	took := k.since(now) - a.sent
 	switch {
 	case status == wire.StatusBusy || status == wire.StatusNotMine:
-	case k.op.IsWrite():
+	case k.kind.IsWrite():
 		if status == wire.StatusOk {
 			a.to.writes.sample(took)
 		}
@@ -144,17 +144,17 @@ func (k *call) measure(now time.Time, a *attempt, node *member, status wire.Stat
 // notMine takes a node's word that it does not serve the shard in the client's epoch.
 func (k *call) notMine(a *attempt, node *member, m *wire.Message) verdict {
 	k.cause = &NotMineError{Node: node.name, Shard: m.Shard, ClientEpoch: a.route.epoch, NodeEpoch: m.Epoch}
-	if k.client.options.Follow != nil {
+	if k.client().options.Follow != nil {
 		if m.Epoch > a.route.epoch {
-			k.client.stale(k.view)
+			k.client().stale(k.route.view)
 		}
 		return later // the newer map ends the pause; an older node is waited for, and others are asked
 	}
-	anyNode := !k.op.IsWrite() && k.from.policy != named
+	anyNode := !k.kind.IsWrite() && k.from().policy != named
 	if anyNode && bits.OnesCount8(k.asked) < len(a.route.members) {
 		return later // another node of the chain may know better
 	}
-	if k.op.IsWrite() && m.Epoch < a.route.epoch {
+	if k.kind.IsWrite() && m.Epoch < a.route.epoch {
 		return later // it is just starting: nodes answer before they have their configuration
 	}
 	// A write that meets a later epoch has no chance any more, for a head takes only its own. But it may have been taken
@@ -165,17 +165,17 @@ func (k *call) notMine(a *attempt, node *member, m *wire.Message) verdict {
 // refused takes a refusal of a write.
 func (k *call) refused(now time.Time, a *attempt, node *member, m *wire.Message) verdict {
 	switch status := m.Status(); {
-	case status == wire.StatusCASFailed && k.op == wire.OpCAS:
+	case status == wire.StatusCASFailed && k.kind == wire.OpCAS:
 		k.fill(now, a, node, m)
 		return k.end(&CASFailedError{
-			Expected: k.operand, Version: m.Version, Value: slices.Clone(m.Value),
+			Expected: k.op.operand, Version: m.Version, Value: slices.Clone(m.Value),
 			ValueUnknown: m.Flags&wire.FlagNoValue != 0,
 		})
-	case status == wire.StatusBadRequest && k.op == wire.OpAdd:
+	case status == wire.StatusBadRequest && k.kind == wire.OpAdd:
 		return k.end(ErrNotCounter)
 	case status == wire.StatusTooLarge:
 		k.alive-- // the node that said so will say so again
-		return k.abandon(fmt.Errorf("%w for the cells of %s: %d bytes", ErrTooLarge, node.name, len(k.value)))
+		return k.abandon(fmt.Errorf("%w for the cells of %s: %d bytes", ErrTooLarge, node.name, len(k.op.value)))
 	case status == wire.StatusFull && m.Flags&wire.FlagNoValue != 0:
 		if m.Flags&wire.FlagSession != 0 {
 			k.session = nil // the node takes no write in it for some time (W14)

@@ -13,8 +13,30 @@ type Op struct {
 	value   []byte
 	operand uint64
 	read    []ReadOption
-	hash    *wire.Key // instead of that of Key
-	epoch   uint32    // the only one in which the write may happen; 0: any
+	hash    wire.Key // instead of that of Key, if hashed
+	hashed  bool
+	epoch   uint32 // the only one in which the write may happen; 0: any
+}
+
+// Key is a key with its hash, which nodes store. It saves callers that use a key again the time to compute the hash.
+type Key struct {
+	name string
+	hash wire.Key
+}
+
+// KeyOf hashes a key.
+func KeyOf(name string) (Key, error) {
+	hash, err := hashKey(name)
+	return Key{name, hash}, err
+}
+
+// String returns the key without its hash.
+func (k Key) String() string { return k.name }
+
+// WithKey returns the operation on another key.
+func (o Op) WithKey(k Key) Op {
+	o.Key, o.hash, o.hashed = k.name, k.hash, true
+	return o
 }
 
 // GetOp is a [Client.Get].
@@ -44,12 +66,12 @@ func (o Op) InEpoch(epoch uint32) Op {
 func AddOp(key string, delta int64) Op { return Op{Key: key, kind: wire.OpAdd, operand: uint64(delta)} }
 
 // GetHashedOp is a [Client.Get] of a key of which only the hash is known, as nodes store it.
-func GetHashedOp(key wire.Key) Op { return Op{Key: key.String(), kind: wire.OpRead, hash: &key} }
+func GetHashedOp(key wire.Key) Op { return GetOp("").WithKey(Key{key.String(), key}) }
 
 // PutHashedOp is a [Client.Put] of a key of which only the hash is known. The value must not change until the
 // operation has ended.
 func PutHashedOp(key wire.Key, value []byte) Op {
-	return Op{Key: key.String(), kind: wire.OpPut, value: value, hash: &key}
+	return PutOp("", value).WithKey(Key{key.String(), key})
 }
 
 // Kind is the operation's kind.
@@ -58,12 +80,12 @@ func (o *Op) Kind() wire.Op { return o.kind }
 // Name is that of the client's method for it, in lower case.
 func (o *Op) Name() string { return opName(o.kind) }
 
-// wireKey is the key as it travels.
-func (o *Op) wireKey() (wire.Key, error) {
-	if o.hash != nil {
-		return *o.hash, nil
+// hashedKey is the operation's key with its hash.
+func (o *Op) hashedKey() (Key, error) {
+	if o.hashed {
+		return Key{o.Key, o.hash}, nil
 	}
-	return hashKey(o.Key)
+	return KeyOf(o.Key)
 }
 
 func hashKey(key string) (wire.Key, error) {

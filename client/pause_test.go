@@ -20,20 +20,18 @@ func TestAnswersOfAPause(t *testing.T) {
 	}
 	op := PutOp("k", []byte("v"))
 	at := c.start(t.Context(), true)
-	if err := s.call.begin(c, &op, &at); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, &s.call, &at, &op)
 	message, to, ok := s.call.next(at.now, c.requestID(0), s.out[:0])
 	if !ok {
-		t.Fatal(s.call.err)
+		t.Fatal(s.call.outcome.Err)
 	}
 	if _, err := s.conn.WriteToUDPAddrPort(message, to.addr); err != nil {
 		t.Fatal(err)
 	}
 	awaitDatagram(t, s)
-	s.call.until = at.now.Add(-time.Second) // it passed during the pause
-	if ended := s.attempt(t.Context(), time.Now()); !ended || s.call.err != nil {
-		t.Errorf("ended: %v, %v", ended, s.call.err)
+	at.writeUntil = at.now.Add(-time.Second) // it passed during the pause
+	if ended := s.attempt(t.Context(), time.Now()); !ended || s.call.outcome.Err != nil {
+		t.Errorf("ended: %v, %v", ended, s.call.outcome.Err)
 	}
 }
 
@@ -63,11 +61,9 @@ func TestFirstLookAfterAPause(t *testing.T) {
 	op, ended := GetOp("k"), make(ends, 1)
 	at := c.start(t.Context(), false)
 	s := &p.slots[0]
-	if err := s.begin(c, &op, &at); err != nil {
-		t.Fatal(err)
-	}
-	s.ctx, s.sink, s.state = t.Context(), ended, pausing
-	s.until, s.wakeAt = at.now, at.now.Add(time.Hour)
+	begin(t, &s.call, &at, &op)
+	s.state, s.wakeAfter = pausing, time.Hour
+	at.to, at.until = ended, at.now
 	if p.watch(); len(ended) != 0 {
 		t.Error("the first look ended an operation")
 	}
@@ -78,6 +74,6 @@ func TestFirstLookAfterAPause(t *testing.T) {
 }
 
 // ends counts operations that ended.
-type ends chan error
+type ends chan int
 
-func (e ends) ended(_ int, _ Result, err error) { e <- err }
+func (e ends) ended(i int) { e <- i }

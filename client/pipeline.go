@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,12 +45,10 @@ type pipeline struct {
 // slot is the place of one operation.
 type slot struct {
 	call
-	state  state
-	use    uint64    // counts the operations that had this slot
-	wakeAt time.Time // waiting, pausing: when to send the next attempt
-	ctx    context.Context
-	sink   sink
-	number int // for the sink
+	wakeAfter time.Duration // since the call began; waiting, pausing: when to send the next attempt
+	use       uint32        // counts the operations that had this slot
+	number    uint32        // for the sink
+	state     state
 }
 
 type state uint8
@@ -66,14 +63,12 @@ const (
 // finished is an operation that has ended and of which its sink will be told.
 type finished struct {
 	sink   sink
-	number int
-	result Result
-	err    error
+	number uint32
 }
 
 func report(all []finished) {
 	for _, f := range all {
-		f.sink.ended(f.number, f.result, f.err)
+		f.sink.ended(int(f.number))
 	}
 }
 
@@ -157,18 +152,19 @@ const together = 256
 
 // submit starts operations when there is room for them; the caller sees to it that they are sent. The sink is told of
 // every end, errors here included.
-func (p *pipeline) submit(ctx context.Context, ops []Op, to sink) {
+func (p *pipeline) submit(ctx context.Context, w *work, to sink) {
 	var slots [together]uint16
-	for first := 0; first < len(ops); {
-		n, err := p.reserve(ctx, slots[:min(together, len(ops)-first)])
+	for first := 0; first < len(w.outcomes); {
+		n, err := p.reserve(ctx, slots[:min(together, len(w.outcomes)-first)])
 		if err != nil {
-			for ; first < len(ops); first++ {
-				to.ended(first, Result{}, err)
+			for ; first < len(w.outcomes); first++ {
+				w.outcomes[first].Err = err
+				to.ended(first)
 			}
 			return
 		}
-		p.launch(ctx, ops[first:first+n], slots[:n], to, first)
-		if first += n; first < len(ops) {
+		p.launch(ctx, w, first, slots[:n], to)
+		if first += n; first < len(w.outcomes) {
 			p.send()
 		}
 	}
@@ -198,24 +194,26 @@ func (p *pipeline) reserve(ctx context.Context, slots []uint16) (int, error) {
 	}
 }
 
-// launch begins operations in slots that were reserved for them.
-func (p *pipeline) launch(ctx context.Context, ops []Op, slots []uint16, to sink, first int) {
-	at := p.client.start(ctx, slices.ContainsFunc(ops, func(o Op) bool { return o.kind.IsWrite() }))
+// launch begins operations, from the given one on, in slots that were reserved for them.
+func (p *pipeline) launch(ctx context.Context, w *work, first int, slots []uint16, to sink) {
+	at := p.client.start(ctx, w.writes(first, first+len(slots)))
+	at.to = to
 	for n, i := range slots { // unused until queued: no other goroutine looks at them
-		s := &p.slots[i]
-		if err := s.call.begin(p.client, &ops[n], &at); err != nil {
-			s.call.err = err
+		s, number := &p.slots[i], first+n
+		op, key, err := w.at(number)
+		if s.begin(&at, op, &key, &w.outcomes[number]); err != nil {
+			s.outcome.Err = err
 		}
-		s.ctx, s.sink, s.number = ctx, to, first+n
+		s.number = uint32(number)
 	}
 	var ends []finished
 	p.mu.Lock()
 	for _, i := range slots {
 		s := &p.slots[i]
-		if s.err == nil && p.closed {
+		if s.outcome.Err == nil && p.closed {
 			s.expire(ErrClosed)
 		}
-		if s.err != nil {
+		if s.outcome.Err != nil {
 			ends = p.finish(i, ends)
 		} else {
 			p.queue(i)
@@ -247,7 +245,6 @@ func (p *pipeline) move(s *slot, to state) {
 func (p *pipeline) vacate(i uint16) {
 	s := &p.slots[i]
 	p.move(s, unused)
-	s.ctx, s.sink = nil, nil
 	s.clear()
 	s.use++
 	p.free = append(p.free, i)
@@ -259,7 +256,7 @@ func (p *pipeline) vacate(i uint16) {
 // finish takes an ended call out of its slot. The caller holds the lock, and reports when it has let it go.
 func (p *pipeline) finish(i uint16, ends []finished) []finished {
 	s := &p.slots[i]
-	ends = append(ends, finished{s.sink, s.number, s.result, s.err})
+	ends = append(ends, finished{s.start.to, s.number})
 	p.vacate(i)
 	return ends
 }

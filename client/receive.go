@@ -46,7 +46,7 @@ type answer struct {
 	message wire.Message
 }
 
-// decode appends the replies that a datagram carries: it is one, or a bundle of them.
+// decode appends the replies that a datagram carries: it is one, or a bundle of them. Their values are the caller's.
 func decode(c *Client, m *ipv4.Message, answers []answer) []answer {
 	udp, ok := m.Addr.(*net.UDPAddr)
 	if !ok {
@@ -54,18 +54,33 @@ func decode(c *Client, m *ipv4.Message, answers []answer) []answer {
 	}
 	at := udp.AddrPort()
 	from := netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	datagram := m.Buffers[0][:m.N]
+	datagram, before := m.Buffers[0][:m.N], len(answers)
 	if !wire.IsBundle(datagram) || c.guarded() {
-		return decodeReply(c, datagram, from, answers)
-	}
-	if b := wire.Bundle(datagram); b.Sound() {
+		answers = decodeReply(c, datagram, from, answers)
+	} else if b := wire.Bundle(datagram); b.Sound() {
 		for i := range b.Count() {
 			if message, ok := b.Message(i); ok {
 				answers = decodeReply(c, message, from, answers)
 			}
 		}
 	}
+	keepValues(answers[before:])
 	return answers
+}
+
+// keepValues copies the values of a datagram out of its buffer, with one allocation. None can grow into the next.
+func keepValues(answers []answer) {
+	n := 0
+	for i := range answers {
+		n += len(answers[i].message.Value)
+	}
+	values := make([]byte, 0, n)
+	for i := range answers {
+		m := &answers[i].message
+		start := len(values)
+		values = append(values, m.Value...)
+		m.Value = values[start:len(values):len(values)]
+	}
 }
 
 func decodeReply(c *Client, message []byte, from netip.AddrPort, answers []answer) []answer {
@@ -90,13 +105,13 @@ func (p *pipeline) deliver(answers []answer, ends []finished) ([]finished, bool)
 		switch s.judge(now, answers[i].from, &answers[i].message) {
 		case done:
 			p.congestion.answered()
-			if s.op == wire.OpRead {
+			if s.kind == wire.OpRead {
 				p.reads.note(&answers[i].message)
 			}
 			ends = p.finish(number, ends)
 		case later:
 			p.move(s, pausing)
-			s.wakeAt = now.Add(s.pause())
+			s.wakeAfter = s.since(now) + s.pause()
 		case again:
 			p.queue(number)
 		}

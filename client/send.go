@@ -102,7 +102,7 @@ func (p *pipeline) encode(out *outgoing, now time.Time) {
 		}
 		for _, i := range d.items {
 			s := &p.slots[i.slot]
-			s.wakeAt = now.Add(s.patience())
+			s.wakeAfter = s.since(now) + s.patience()
 		}
 		out.messages[n].Buffers[0], out.messages[n].Addr = d.buffer, d.to.udp
 	}
@@ -130,7 +130,7 @@ func (p *pipeline) unsent(d *datagram, err error) {
 		if s := &p.slots[item.slot]; s.use == item.use && s.state == waiting {
 			s.call.unsent(err)
 			p.move(s, pausing)
-			s.wakeAt = time.Now().Add(s.pause())
+			s.wakeAfter = s.since(time.Now()) + s.pause()
 		}
 	}
 }

@@ -5,8 +5,8 @@ import "github.com/netcraq/netcraq/wire"
 // maxMessageBytes returns the maximum encoded size of any message that this call can produce on its way: an UPDATE with its
 // value, or the given size for a read.
 func (k *call) maxMessageBytes(read int) int {
-	if k.op.IsWrite() {
-		return wire.ChainBytes + len(k.value)
+	if k.kind.IsWrite() {
+		return wire.ChainBytes + len(k.op.value)
 	}
 	return read
 }

@@ -25,20 +25,16 @@ func TestKeysTakenAway(t *testing.T) {
 	for _, op := range []Op{PutOp("k", nil), GetOp("k")} {
 		var k call
 		at := c.start(t.Context(), true)
-		if err := k.begin(c, &op, &at); err != nil {
-			t.Fatal(err)
-		}
+		begin(t, &k, &at, &op)
 		ring := holder.ring
 		holder.ring = &wire.Keyring{Sign: 1}
-		if _, ok := k.aim(); ok || !errors.Is(k.err, ErrDenied) || errors.Is(k.err, ErrOutcomeUnknown) {
-			t.Errorf("%v: %v", op.kind, k.err)
+		if _, ok := k.aim(); ok || !errors.Is(k.outcome.Err, ErrDenied) || errors.Is(k.outcome.Err, ErrOutcomeUnknown) {
+			t.Errorf("%v: %v", op.kind, k.outcome.Err)
 		}
 		holder.ring = ring
-		if err := k.begin(c, &op, &at); err != nil {
-			t.Fatal(err)
-		}
+		begin(t, &k, &at, &op)
 		if _, ok := k.aim(); !ok || !k.single() {
-			t.Errorf("%v with a tag would be in a bundle: %v", op.kind, k.err)
+			t.Errorf("%v with a tag would be in a bundle: %v", op.kind, k.outcome.Err)
 		}
 	}
 }

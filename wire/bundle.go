@@ -87,10 +87,7 @@ func (b Bundle) Put(i int, m *Message) bool {
 	if headerBytes(m.Op)+len(m.Value) > b.Room() {
 		return false
 	}
-	var scratch [MaxMessageBytes]byte
-	encoded := m.Append(scratch[:0])
-	copy(b.slot(i)[SlotBytes:], encoded)
-	b.setLength(i, len(encoded))
+	b.setLength(i, len(m.Append(b.slot(i)[SlotBytes:SlotBytes]))) // in the slot: Append finds enough capacity
 	return true
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 )
 
 // Message is one decoded message. Fields that its op's headers do not have are zero and are not encoded.
@@ -53,14 +54,17 @@ func (v Op) IsChain() bool {
 	return false
 }
 
-// Append encodes m with its checksum behind b. A value longer than [MaxValueBytes] is the caller's error and panics.
+// Append encodes m with its checksum behind b. m.Value may alias the room behind b. A value longer than [MaxValueBytes]
+// is the caller's error and panics.
 func (m *Message) Append(b []byte) []byte {
 	if len(m.Value) > MaxValueBytes {
 		panic("wire: value longer than MaxValueBytes")
 	}
-	start := len(b)
-	b = append(b, make([]byte, headerBytes(m.Op))...)
+	start, header := len(b), headerBytes(m.Op)
+	b = slices.Grow(b, header+len(m.Value))[:start+header+len(m.Value)]
 	p := b[start:]
+	copy(p[header:], m.Value) // first, because the header may overwrite it
+	clear(p[:header])
 	binary.BigEndian.PutUint16(p[offBaseMagic:], Magic)
 	p[offBaseVersion] = WireVersion
 	p[offBaseOp] = byte(m.Op)
@@ -72,14 +76,13 @@ func (m *Message) Append(b []byte) []byte {
 	binary.BigEndian.PutUint64(p[offBaseRequest:], m.Request)
 	binary.BigEndian.PutUint64(p[offBaseKeyHi:], m.Key.Hi)
 	binary.BigEndian.PutUint64(p[offBaseKeyLo:], m.Key.Lo)
-	switch headerBytes(m.Op) {
+	switch header {
 	case VersionBytes:
 		binary.BigEndian.PutUint64(p[offVersionVersion:], m.Version)
 	case ChainBytes:
 		m.putChain(p)
 	}
-	b = append(b, m.Value...)
-	Seal(b[start:])
+	Seal(p)
 	return b
 }
 
