@@ -17,7 +17,7 @@ func TestBenchGateway(t *testing.T) {
 	needEtcd(t)
 	profile := filepath.Join(t.TempDir(), "profile")
 	out, code, err := clitest.Netcraq("bench", "gateway", "--plane", "soft", "--clients", "8", "--conns", "3", "--zipf-keys", "100",
-		"--seconds", "0.5", "--rounds", "2", "--profile", profile, "--json")
+		"--seconds", "0.2", "--rounds", "2", "--profile", profile, "--json")
 	report := make(map[string]json.RawMessage)
 	if code != 0 || json.Unmarshal([]byte(out), &report) != nil {
 		t.Fatalf("exit status %d, %v, %q", code, err, out)

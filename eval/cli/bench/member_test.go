@@ -13,7 +13,7 @@ import (
 func TestBenchMember(t *testing.T) {
 	needEtcd(t)
 	out, code, err := clitest.Netcraq("bench", "member", "--plane", "soft", "--clients", "8", "--conns", "3", "--keys", "200",
-		"--seconds", "0.5", "--rounds", "2", "--json")
+		"--seconds", "0.2", "--rounds", "2", "--json")
 	report := make(map[string]json.RawMessage)
 	if code != 0 || json.Unmarshal([]byte(out), &report) != nil {
 		t.Fatalf("exit status %d, %v, %q", code, err, out)
