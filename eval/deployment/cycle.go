@@ -17,7 +17,7 @@ type Cycle struct {
 	kubernetes.Serving
 	WindowS    float64            `json:"window_s"`
 	Requests   map[string]float64 `json:"etcd_requests"` // that etcd answered, by method
-	EtcdReads  float64            `json:"etcd_reads"`
+	EtcdReads  float64            `json:"etcd_reads"`    // without those that members answered through the chain
 	EtcdWrites float64            `json:"etcd_writes"`
 	Proposals  float64            `json:"etcd_proposals"` // of Raft: writes, and leases
 	ChainReads float64            `json:"chain_reads"`    // that the chain answered

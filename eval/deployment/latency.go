@@ -52,7 +52,7 @@ func (c *Cluster) latency(ctx context.Context, r *Cycle) error {
 	if err != nil {
 		return err
 	}
-	r.GetShare = min(1, (after.hits()-before.hits())/float64(c.o.Requests))
+	r.GetShare = min(1, (after.chainReads()-before.chainReads())/float64(c.o.Requests))
 	r.GetP50Ms, r.GetP99Ms = statistics.Quantile(0.5, gets), statistics.Quantile(0.99, gets)
 	r.PutP50Ms, r.PutP99Ms = statistics.Quantile(0.5, puts), statistics.Quantile(0.99, puts)
 	return nil

@@ -37,6 +37,17 @@ func readPage(ctx context.Context, client *http.Client, url string) (page, error
 	return parsePage(answer.Body)
 }
 
+// add adds another page's counters to those of this one.
+func (p page) add(other page) {
+	for name, family := range other {
+		if p[name] == nil {
+			p[name] = family
+			continue
+		}
+		p[name].Metric = append(p[name].Metric, family.GetMetric()...)
+	}
+}
+
 // label returns the value of a metric's label.
 func label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {

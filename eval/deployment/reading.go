@@ -11,9 +11,11 @@ import (
 
 // reading has the counters and CPU times of the control machine's programs at one moment.
 type reading struct {
-	etcd, gateway, api page
-	cpu                map[string]time.Duration // by program
-	at                 time.Time
+	gateway, api page
+	etcd         page                     // of all members
+	proposals    float64                  // that the members know, the highest number
+	cpu          map[string]time.Duration // by program
+	at           time.Time
 }
 
 // Names of programs in a [Cycle].
@@ -36,24 +38,42 @@ func (c *Cluster) read(ctx context.Context) (r reading, err error) {
 	if r.gateway, err = readPage(ctx, c.control, kubernetes.GatewayURL+"/proxy/metrics"); err != nil {
 		return r, err
 	}
-	if r.etcd, err = readPage(ctx, c.control, kubernetes.EtcdURL+"/metrics"); err != nil {
-		return r, err
+	r.etcd = make(page)
+	for _, url := range c.o.Cluster.EtcdURLs() {
+		member, err := readPage(ctx, c.control, url+"/metrics")
+		if err != nil {
+			return r, err
+		}
+		r.proposals = max(r.proposals, gauge(member, "etcd_server_proposals_committed_total"))
+		r.etcd.add(member)
 	}
 	processes, err := kubernetes.ProcessesOf(c.o.Cluster.Name)
 	if err != nil {
 		return r, err
 	}
 	r.cpu, r.at = make(map[string]time.Duration), time.Now()
-	for name, pid := range map[string]int{cpuEtcd: processes.Etcd, cpuGateway: processes.Gateway, cpuAPI: processes.API} {
-		if r.cpu[name], err = cputime.Of(pid); err != nil {
-			return r, err
+	for name, pids := range map[string][]int{
+		cpuEtcd: processes.Etcd, cpuGateway: {processes.Gateway}, cpuAPI: {processes.API},
+	} {
+		for _, pid := range pids {
+			took, err := cputime.Of(pid)
+			if err != nil {
+				return r, err
+			}
+			r.cpu[name] += took
 		}
 	}
 	return r, nil
 }
 
-// hits are reads that the chain answered.
+// hits are reads that the gateway answered from the chain.
 func (r *reading) hits() float64 { return r.gateway.counts(gatewaycheck.HitsMetric, "")[""] }
+
+// fast are reads that etcd's members answered through the chain.
+func (r *reading) fast() float64 { return r.etcd.counts("netcraq_member_fast_reads_total", "")[""] }
+
+// chainReads are reads for which etcd's members asked one another nothing.
+func (r *reading) chainReads() float64 { return r.hits() + r.fast() }
 
 // Methods of etcd's API, as it counts them.
 const (
@@ -72,15 +92,14 @@ func (r *reading) cycle(before *reading) Cycle {
 	c := Cycle{
 		WindowS:    r.at.Sub(before.at).Seconds(),
 		Requests:   difference(r.requests(), before.requests()),
-		ChainReads: r.hits() - before.hits(),
+		ChainReads: r.chainReads() - before.chainReads(),
 		EtcdCPUS:   (r.cpu[cpuEtcd] - before.cpu[cpuEtcd]).Seconds(),
 		GatewayCPU: (r.cpu[cpuGateway] - before.cpu[cpuGateway]).Seconds(),
 		APICPUS:    (r.cpu[cpuAPI] - before.cpu[cpuAPI]).Seconds(),
 	}
-	c.EtcdReads = c.Requests[methodRange]
+	c.EtcdReads = max(0, c.Requests[methodRange]-(r.fast()-before.fast()))
 	c.EtcdWrites = c.Requests[methodTxn] + c.Requests[methodPut] + c.Requests[methodDelete]
-	const proposals = "etcd_server_proposals_committed_total"
-	c.Proposals = gauge(r.etcd, proposals) - gauge(before.etcd, proposals)
+	c.Proposals = r.proposals - before.proposals
 	if reads := c.EtcdReads + c.ChainReads; reads > 0 {
 		c.ChainShare = c.ChainReads / reads
 	}

@@ -28,10 +28,14 @@ type Result struct {
 }
 
 // Settings describe the parts of the cluster.
-func Settings() []string {
+func (o *Options) Settings() []string {
+	members := "three etcd members in memory, as in the paper"
+	if n := max(1, o.Cluster.Members); n != kubernetes.MostMembers {
+		members = fmt.Sprintf("%d etcd members in memory (the paper: three)", n)
+	}
 	return []string{
 		"four kubelets with containerd, in namespaces of one machine",
-		"one etcd member in memory (the paper: three members)",
+		members,
 		"the chain's nodes run in all cases",
 	}
 }
@@ -43,7 +47,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r := &Result{Pods: o.Pods, First: o.First, HoldS: o.Hold.Seconds(), Settings: Settings()}
+	r := &Result{Pods: o.Pods, First: o.First, HoldS: o.Hold.Seconds(), Settings: o.Settings()}
 	for round := range o.Rounds {
 		cycles := make([]Cycle, len(o.Serving))
 		for i := range o.Serving {
@@ -99,6 +103,7 @@ func (c *Cycle) values() []*float64 {
 func Title(s kubernetes.Serving) string {
 	title := map[kubernetes.Store]string{
 		kubernetes.StoreEtcd: "etcd", kubernetes.StoreGateway: "gateway, no cache", kubernetes.StoreChain: "gateway and chain",
+		kubernetes.StoreMember: "netcraq etcd",
 	}[s.Store]
 	if s.NoWatchCache {
 		title += ", no watch cache"

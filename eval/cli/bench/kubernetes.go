@@ -21,18 +21,20 @@ func newBenchKubernetesCommand(out *benchOutput) *cobra.Command {
 		stores = append(stores, string(s))
 	}
 	var noWatchCache bool
+	var members int
 	c := &cobra.Command{
 		Use:   "kubernetes",
 		Short: "The Kubernetes paper's experiment on four kubelets: a Deployment grows to 25 pods and is removed",
 		Long: `Bring up the cluster of 'lab kubernetes', let a Deployment grow from 2 to 25 pods and remove it, and count the
-requests at etcd. The API server uses etcd directly, a gateway that caches nothing, or a gateway that answers reads from
-the chain, in turn on one cluster. make kubernetes compiles Kubernetes first.`,
+requests at etcd. The API server uses etcd directly, a gateway that caches nothing, a gateway that answers reads from
+the chain, or etcd whose members read through the chain, in turn on one cluster. make kubernetes compiles Kubernetes
+first.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if o.Cluster, err = flags.Options(kubernetesBenchCluster); err != nil {
 				return err
 			}
-			o.Serving = nil
+			o.Cluster.Members, o.Serving = members, nil
 			for _, s := range stores {
 				o.Serving = append(o.Serving, kubernetes.Serving{Store: kubernetes.Store(s), NoWatchCache: noWatchCache})
 			}
@@ -43,8 +45,9 @@ the chain, in turn on one cluster. make kubernetes compiles Kubernetes first.`,
 		},
 	}
 	f := c.Flags()
+	f.IntVar(&members, "members", kubernetes.MostMembers, "number of etcd's members")
 	flags.Add(f)
-	f.StringSliceVar(&stores, "stores", stores, "what the API server uses: etcd, gateway or chain")
+	f.StringSliceVar(&stores, "stores", stores, "what the API server uses: etcd, gateway, chain or member")
 	f.BoolVar(&noWatchCache, "no-watch-cache", false, "run the API server without its watch cache, so that it reads its store")
 	f.IntVar(&o.Pods, "pods", o.Pods, "number of pods at most")
 	f.IntVar(&o.First, "first", o.First, "number of pods before")

@@ -29,11 +29,12 @@ const (
 const (
 	plainGateway = "gateway without cache"
 	plainEtcd    = "etcd"
+	ourMember    = "netcraq etcd"
 )
 
 // kubernetesStores are the series' ways of serving the API server.
 var kubernetesStores = map[string]kubernetes.Store{
-	ours: kubernetes.StoreChain, plainGateway: kubernetes.StoreGateway, plainEtcd: kubernetes.StoreEtcd,
+	ourMember: kubernetes.StoreMember, ours: kubernetes.StoreChain, plainGateway: kubernetes.StoreGateway, plainEtcd: kubernetes.StoreEtcd,
 }
 
 func kubernetesPods(tools Tools) *figure.Spec {
@@ -58,7 +59,8 @@ func kubernetesPods(tools Tools) *figure.Spec {
 		},
 		Rows: 2,
 		Series: []figure.Series{
-			{Name: ours, Role: plot.Ours}, {Name: plainGateway, Role: plot.Ours, Variant: 1}, {Name: plainEtcd, Role: plot.Peer},
+			{Name: ours, Role: plot.Ours}, {Name: plainGateway, Role: plot.Ours, Variant: 1},
+			{Name: ourMember, Role: plot.Ours, Variant: 2}, {Name: plainEtcd, Role: plot.Peer},
 		},
 		Needs: figure.Needs{Root: true, CPUs: 2, Made: "make kubernetes"},
 		Quick: figure.Plan{Xs: figure.Counting(1), Rounds: 1, Window: 2 * time.Second, Budget: 240 * time.Second},
@@ -80,7 +82,7 @@ func openKubernetesPods(ctx context.Context, tools Tools, env figure.Env) (figur
 	if o.Cluster, err = tools.Kubernetes(); err != nil {
 		return nil, err
 	}
-	o.Progress, o.Hold = env.Say, env.Plan.Window
+	o.Progress, o.Hold, o.Cluster.Members = env.Say, env.Plan.Window, kubernetes.MostMembers
 	cluster, err := deployment.Open(ctx, o)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &figure.Unable{Why: err.Error()}
@@ -89,7 +91,7 @@ func openKubernetesPods(ctx context.Context, tools Tools, env figure.Env) (figur
 		return nil, err
 	}
 	r := &harness{close: func() { _ = cluster.Close() }} // `lab kubernetes down` removes what is left
-	r.note(deployment.Settings())
+	r.note(o.Settings())
 	r.note([]string{fmt.Sprintf("25 pods run for %v; the latency is that of %d requests, one after the other, afterwards",
 		o.Hold, o.Requests)})
 	r.measure = func(ctx context.Context, cell figure.Cell, _ time.Duration) (figure.Sample, error) {
@@ -102,7 +104,7 @@ func openKubernetesPods(ctx context.Context, tools Tools, env figure.Env) (figur
 			apiGetMs: c.GetP50Ms, apiGet99Ms: c.GetP99Ms, apiPutMs: c.PutP50Ms, "api_update_p99_ms": c.PutP99Ms,
 			"api_p50_ms": c.APIP50Ms, "api_p99_ms": c.APIP99Ms, "proposals": c.Proposals, "gateway_cpu_s": c.GatewayCPU,
 		}
-		if cell.Series == ours {
+		if cell.Series == ours || cell.Series == ourMember {
 			v[chainShare] = 100 * c.ChainShare
 		}
 		return values(v), nil

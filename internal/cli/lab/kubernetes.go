@@ -80,12 +80,12 @@ func (k *KubernetesFlags) Options(name string) (kubernetes.Options, error) {
 func newKubernetesStoreCommand(name *string) *cobra.Command {
 	var noWatchCache bool
 	c := &cobra.Command{
-		Use:   "store etcd|gateway|chain",
+		Use:   "store etcd|gateway|chain|member",
 		Short: "Take the API server off its gateway, or put it back",
-		Long: `Restart the API server so that it uses etcd directly, a gateway without a cache, or a gateway that answers reads
-from the chain. The store remains the same etcd, and nothing is migrated.`,
+		Long: `Restart the API server so that it uses etcd directly, a gateway without a cache, a gateway that answers reads
+from the chain, or etcd whose members read through the chain. The store remains the same etcd: nothing is migrated.`,
 		Args:      cobra.ExactArgs(1),
-		ValidArgs: []string{string(kubernetes.StoreEtcd), string(kubernetes.StoreGateway), string(kubernetes.StoreChain)},
+		ValidArgs: storeNames(),
 		RunE: func(c *cobra.Command, args []string) error {
 			want := kubernetes.Serving{Store: kubernetes.Store(args[0]), NoWatchCache: noWatchCache}
 			return kubernetes.Use(c.Context(), *name, want, progressTo(c.ErrOrStderr()))
@@ -238,11 +238,19 @@ func newKubernetesMachineCommand(name *string) *cobra.Command {
 	}
 }
 
+func storeNames() (names []string) {
+	for _, s := range kubernetes.Stores {
+		names = append(names, string(s))
+	}
+	return names
+}
+
 // storeTexts describe stores in the output of status.
 var storeTexts = map[kubernetes.Store]string{
 	kubernetes.StoreEtcd:    "etcd without a gateway",
 	kubernetes.StoreGateway: "gateway without a chain",
 	kubernetes.StoreChain:   "gateway with the nodes' chain",
+	kubernetes.StoreMember:  "etcd that reads through the nodes' chain",
 }
 
 func printCluster(w io.Writer, s *kubernetes.Status) {

@@ -29,6 +29,8 @@ type Options struct {
 	Manifests string `json:"manifests"`
 	// Tags: the programs of the manifests and the gateways have certificates, and the chain requires tags.
 	Tags bool `json:"tags"`
+	// Members is the number of etcd's members, at most [MostMembers]; 0: one.
+	Members int `json:"members,omitempty"`
 	// MemoryLeases: a new cluster keeps its leases in the chain's memory; see [UseLeases].
 	MemoryLeases bool `json:"-"`
 
@@ -55,6 +57,9 @@ func (o *Options) possible() error {
 		if _, err := os.Stat(filepath.Join(o.Programs, name)); err != nil {
 			return fmt.Errorf("%w: `make kubernetes` compiles Kubernetes; --programs names another directory", err)
 		}
+	}
+	if o.Members < 0 || o.Members > MostMembers {
+		return fmt.Errorf("%d members of etcd: want 1 to %d", o.Members, MostMembers)
 	}
 	if o.Manifests != "" {
 		if _, err := os.Stat(o.Manifests); err != nil {

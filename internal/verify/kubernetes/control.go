@@ -8,11 +8,16 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
-// URLs of programs of the control machine, which listen on its loopback device only.
-const (
-	EtcdURL    = "http://" + etcdAddr
-	GatewayURL = "http://" + gatewayAddr
-)
+// GatewayURL is that of the gateway, which listens on the control machine's loopback device only.
+const GatewayURL = "http://" + gatewayAddr
+
+// EtcdURLs are those of etcd's members, which listen on the control machine's loopback device only.
+func (o *Options) EtcdURLs() (all []string) {
+	for _, m := range o.etcdMembers() {
+		all = append(all, "http://"+m.client)
+	}
+	return all
+}
 
 // ControlClient returns a client for these URLs.
 func ControlClient(name string) (*http.Client, error) {
@@ -27,7 +32,10 @@ func ControlClient(name string) (*http.Client, error) {
 }
 
 // ControlProcesses are the processes of the control machine's programs. One that does not run is 0.
-type ControlProcesses struct{ Etcd, Gateway, API int }
+type ControlProcesses struct {
+	Etcd         []int // of each member
+	Gateway, API int
+}
 
 // ProcessesOf returns the processes of a cluster's control machine.
 func ProcessesOf(name string) (ControlProcesses, error) {
@@ -36,5 +44,9 @@ func ProcessesOf(name string) (ControlProcesses, error) {
 		return ControlProcesses{}, err
 	}
 	programs := childrenOf(s.Machines[Control].PID)
-	return ControlProcesses{programs[etcdProgram], programs[gatewayProgram], programs[apiProgram]}, nil
+	p := ControlProcesses{Gateway: programs[gatewayProgram], API: programs[apiProgram]}
+	for _, m := range s.Options.etcdMembers() {
+		p.Etcd = append(p.Etcd, programs[m.program()])
+	}
+	return p, nil
 }

@@ -15,7 +15,6 @@ const (
 	controlAddr = "192.0.2.10"
 	rootAddr    = "192.0.2.254"
 	apiPort     = 6443
-	etcdAddr    = "127.0.0.1:2379"
 	gatewayAddr = "127.0.0.1:23790"
 )
 

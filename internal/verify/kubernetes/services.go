@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/netcraq/netcraq/internal/cluster/security"
@@ -34,17 +35,15 @@ const (
 
 var containerd = service{"containerd", []string{"containerd", "--config", containerdFile}}
 
-// controlServices are the programs of the control machine. The etcd is the one in a controller, which has no nodes.
+// controlServices are the programs of the control machine.
 func (s *state) controlServices() []service {
 	o := s.Options
 	at := func(file string) string { return filepath.Join(inside, file) }
 	program := func(name string) string { return filepath.Join(o.Programs, name) }
 	elect := fmt.Sprintf("--leader-elect=%t", s.MemoryLeases) // with a single instance it is for its leases only
-	return append([]service{
-		{"etcd", []string{o.Netcraq, "controller", "--data-dir", "/var/lib/netcraq-lab", "--listen", "127.0.0.1",
-			"--etcd-client", etcdAddr}},
+	return slices.Concat(s.etcdServices(), []service{
 		s.gateway(),
-		{apiProgram, append([]string{program(apiProgram), "--etcd-servers=http://" + s.storeAddr(),
+		{apiProgram, append([]string{program(apiProgram), "--etcd-servers=" + strings.Join(s.storeURLs(), ","),
 			fmt.Sprintf("--watch-cache=%t", !s.NoWatchCache),
 			"--tls-cert-file=" + at(apiCert), "--tls-private-key-file=" + at(apiKey),
 			"--bind-address=" + controlAddr, "--advertise-address=" + controlAddr,
@@ -58,12 +57,12 @@ func (s *state) controlServices() []service {
 			"--use-service-account-credentials", elect, "--service-account-private-key-file=" + at(accountKey),
 			"--root-ca-file=" + at(apiCert)}},
 		{schedulerProgram, []string{program(schedulerProgram), "--kubeconfig=" + at(schedulerProgram), elect}},
-	}, s.memoryGateways()...)
+	}, s.memoryGateways())
 }
 
 // Names of programs of the control machine, as [childrenOf] gives them.
 const (
-	etcdProgram    = "netcraq controller"
+	etcdProgram    = "netcraq etcd" // and its name
 	gatewayProgram = "netcraq gateway"
 	memoryProgram  = "netcraq gateway --memory" // and its address
 
@@ -72,17 +71,18 @@ const (
 	schedulerProgram = "kube-scheduler"
 )
 
-// storeAddr is the address that the API server uses as that of its etcd.
-func (s *state) storeAddr() string {
+// storeURLs are what the API server uses as those of its etcd.
+func (s *state) storeURLs() []string {
 	if s.Direct {
-		return etcdAddr
+		return s.Options.EtcdURLs()
 	}
-	return gatewayAddr
+	return []string{GatewayURL}
 }
 
 // gateway begins without a chain: the nodes of its chain are pods, which the API server behind it has to know first.
 func (s *state) gateway() service {
-	argv := []string{s.Options.Netcraq, "gateway", "--etcd-endpoints", etcdAddr, "--listen", gatewayAddr}
+	argv := []string{s.Options.Netcraq, "gateway", "--etcd-endpoints", strings.Join(s.Options.EtcdURLs(), ","),
+		"--listen", gatewayAddr}
 	if s.Joined {
 		argv = append(argv, s.chainFlags()...)
 	}

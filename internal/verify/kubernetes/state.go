@@ -30,8 +30,9 @@ type state struct {
 	Machines map[string]lab.Process `json:"machines"`
 	Up       bool                   `json:"up"`
 
-	Joined       bool `json:"joined"` // the gateway reads from the chain of the manifests' nodes
-	Direct       bool `json:"direct"` // the API server uses etcd, not the gateway
+	Joined       bool `json:"joined"`        // the gateway reads from the chain of the manifests' nodes
+	Direct       bool `json:"direct"`        // the API server uses etcd, not the gateway
+	ChainMembers bool `json:"chain_members"` // etcd's members read through that chain; then the gateway does not
 	NoWatchCache bool `json:"no_watch_cache"`
 	MemoryLeases bool `json:"memory_leases"` // leases are in the chain's memory, not in the etcd
 

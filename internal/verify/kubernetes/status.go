@@ -120,11 +120,14 @@ func childrenOf(parent int) map[string]int {
 	return found
 }
 
-// programName tells the product's commands apart, and memory gateways by their addresses.
+// programName tells the product's commands apart, memory gateways by their addresses, and etcd's members by their names.
 func programName(argv [][]byte) string {
 	name := filepath.Base(string(argv[0]))
 	if name == "netcraq" {
 		name += " " + string(argv[1])
+	}
+	if name == etcdProgram && len(argv) > 2 {
+		return name + " " + strings.TrimPrefix(string(argv[2]), memberNameFlag)
 	}
 	line := string(bytes.Join(argv, []byte(" ")))
 	for _, addr := range memoryAddrs {

@@ -19,10 +19,11 @@ const (
 	StoreEtcd    Store = "etcd"    // the API server uses etcd directly
 	StoreGateway Store = "gateway" // it uses a gateway that caches nothing
 	StoreChain   Store = "chain"   // the gateway answers reads from the chain of the manifests' nodes
+	StoreMember  Store = "member"  // it uses etcd directly, whose members read through that chain
 )
 
 // Stores are all stores.
-var Stores = []Store{StoreEtcd, StoreGateway, StoreChain}
+var Stores = []Store{StoreEtcd, StoreGateway, StoreChain, StoreMember}
 
 // Serving is how the API server serves its objects.
 type Serving struct {
@@ -63,12 +64,12 @@ func readUp(name string) (*state, error) {
 var errNoChain = errors.New("the cluster has no chain: it was brought up with --chain=false")
 
 func (s *state) use(ctx context.Context, want Serving) error {
-	if want.Store == StoreChain && s.Options.Manifests == "" {
+	if (want.Store == StoreChain || want.Store == StoreMember) && s.Options.Manifests == "" {
 		return errNoChain
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errors.New("not in time"))
 	defer cancel()
-	direct := want.Store == StoreEtcd
+	direct := want.Store == StoreEtcd || want.Store == StoreMember
 	if s.Joined && want.Store != StoreChain {
 		if err := s.change(ctx, gatewayProgram, func() { s.Joined = false }); err != nil {
 			return err
@@ -76,6 +77,11 @@ func (s *state) use(ctx context.Context, want Serving) error {
 	}
 	if s.Direct != direct || s.NoWatchCache != want.NoWatchCache {
 		if err := s.change(ctx, apiProgram, func() { s.Direct, s.NoWatchCache = direct, want.NoWatchCache }); err != nil {
+			return err
+		}
+	}
+	if members := want.Store == StoreMember; s.ChainMembers != members {
+		if err := s.useMembers(ctx, members); err != nil {
 			return err
 		}
 	}
@@ -89,6 +95,8 @@ func (s *state) use(ctx context.Context, want Serving) error {
 func (s *state) serving() Serving {
 	v := Serving{Store: StoreGateway, NoWatchCache: s.NoWatchCache}
 	switch {
+	case s.Direct && s.ChainMembers:
+		v.Store = StoreMember
 	case s.Direct:
 		v.Store = StoreEtcd
 	case s.Joined:
