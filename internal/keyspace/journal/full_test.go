@@ -43,7 +43,7 @@ func TestFull(t *testing.T) {
 	must(t, j.Append([]Entry{{1, []byte("on")}}), j.Flush())
 	want := read(t, j)
 	must(t, j.Close(), unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	if _, err := Open(dir, "default", "a"); err == nil || !strings.Contains(err.Error(), "make it writable") {
+	if _, err := Open(dir, "default", 7, "a"); err == nil || !strings.Contains(err.Error(), "make it writable") {
 		t.Errorf("read-only: %v", err)
 	}
 	must(t, unix.Mount("none", dir, "", unix.MS_REMOUNT, ""))

@@ -57,7 +57,7 @@ func FuzzRead(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	smallSegments(f)
 	dir := f.TempDir()
-	j, err := Open(dir, "default", "a")
+	j, err := Open(dir, "default", 7, "a")
 	must(f, err)
 	must(f, j.Vow(1), j.Append([]Entry{{1, []byte("a")}}), j.Flush(), j.Close())
 	name, data, end := lastFile(f, dir)
@@ -65,7 +65,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
 		must(t, os.MkdirAll(filepath.Join(dir, walDir), 0o700), os.WriteFile(filepath.Join(dir, walDir, filepath.Base(name)), data, 0o600))
-		if j, err := Open(dir, "default", "a"); err == nil {
+		if j, err := Open(dir, "default", 7, "a"); err == nil {
 			must(t, j.Close())
 		}
 	})

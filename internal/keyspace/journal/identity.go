@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
@@ -30,6 +33,7 @@ const format = 1
 type identity struct {
 	Format   int    `json:"format"`
 	Keyspace string `json:"keyspace"`
+	ID       uint64 `json:"id"` // of the keyspace
 	Member   string `json:"member"`
 	Identity uint64 `json:"identity"`
 }
@@ -44,19 +48,22 @@ func (i *identity) disk() core.Disk { return core.Disk{Name: Name(i.Member), Ide
 
 func (i *identity) encode() ([]byte, error) { return json.Marshal(i) }
 
-func draw(keyspace, member string) identity {
+func draw(keyspace string, id uint64, member string) identity {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
-	return identity{format, keyspace, member, binary.BigEndian.Uint64(b[:]) | 1}
+	return identity{format, keyspace, id, member, binary.BigEndian.Uint64(b[:]) | 1}
 }
 
 // check refuses a directory that was made for another gateway.
-func (i *identity) check(dir, keyspace, member string) error {
+func (i *identity) check(dir, keyspace string, id uint64, member string) error {
 	switch {
 	case i.Format != format:
 		return fmt.Errorf("%w: %s has format %d, and this program reads %d: use the program that made it", ErrUsed, dir, i.Format, format)
 	case i.Keyspace != keyspace:
 		return fmt.Errorf("%w: %s has the keyspace %q, and this is %q: name another directory", ErrUsed, dir, i.Keyspace, keyspace)
+	case i.ID != id:
+		return fmt.Errorf("%w: %s has another keyspace %q, with the number %x, and the controllers know %x: name another directory",
+			ErrUsed, dir, keyspace, i.ID, id)
 	case i.Member != member:
 		return fmt.Errorf("%w: %s is of the gateway %q, and this is %q: name another directory, or that gateway's name if it has moved",
 			ErrUsed, dir, i.Member, member)
@@ -69,6 +76,35 @@ func decodeIdentity(b []byte) (i identity, err error) {
 		return i, fmt.Errorf("%w: its identity cannot be read: %w", ErrDamaged, err)
 	}
 	return i, nil
+}
+
+// Known is the number of the keyspace that a directory has; 0: none that can be read.
+func Known(dir string) (uint64, error) {
+	names, err := filepath.Glob(filepath.Join(dir, walDir, "*.wal"))
+	if err != nil || len(names) == 0 {
+		return 0, err
+	}
+	f, err := os.Open(slices.Max(names))
+	if err != nil {
+		return 0, unwritable(dir, err)
+	}
+	defer f.Close() //nolint:errcheck // it is read only
+	d := wal.NewDecoder(fileutil.NewFileReader(f))
+	for r := new(walpb.Record); d.Decode(r) == nil; {
+		switch r.GetType() {
+		case wal.CrcType:
+			d.UpdateCRC(r.GetCrc())
+		case wal.MetadataType:
+			i, err := decodeIdentity(r.GetData())
+			if err != nil {
+				return 0, nil //nolint:nilerr // Open finds the damage
+			}
+			return i.ID, nil
+		default:
+			return 0, nil
+		}
+	}
+	return 0, nil
 }
 
 // lock keeps other processes out of a directory, which it makes.

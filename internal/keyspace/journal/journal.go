@@ -39,9 +39,9 @@ type Journal struct {
 	failed error // a write has failed
 }
 
-// Open opens the journal of a directory, or makes one. member is the name of the gateway. The end of what it has may not
-// be synced before [Journal.Sync]. The error is [ErrDamaged] if [SetAside] should follow.
-func Open(dir, keyspace, member string) (j *Journal, err error) {
+// Open opens the journal of a directory, or makes one. id is the keyspace's number, and member the gateway's name. The
+// end of what it has may not be synced before [Journal.Sync]. The error is [ErrDamaged] if [SetAside] should follow.
+func Open(dir, keyspace string, id uint64, member string) (j *Journal, err error) {
 	l, err := lock(dir)
 	if err != nil {
 		return nil, err
@@ -54,9 +54,9 @@ func Open(dir, keyspace, member string) (j *Journal, err error) {
 		}
 	}()
 	if wal.Exist(filepath.Join(dir, walDir)) {
-		err = j.open(keyspace, member)
+		err = j.open(keyspace, id, member)
 	} else {
-		err = j.make(keyspace, member)
+		err = j.make(keyspace, id, member)
 	}
 	if err == nil {
 		err = j.tidy(j.at, true)
@@ -64,11 +64,11 @@ func Open(dir, keyspace, member string) (j *Journal, err error) {
 	return j, err
 }
 
-func (j *Journal) make(keyspace, member string) error {
+func (j *Journal) make(keyspace string, id uint64, member string) error {
 	if err := foreign(j.dir); err != nil {
 		return err
 	}
-	j.id, j.next = draw(keyspace, member), 1
+	j.id, j.next = draw(keyspace, id, member), 1
 	b, err := j.id.encode()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (j *Journal) make(keyspace, member string) error {
 }
 
 // open reads the newest content that the write-ahead log knows, and the records behind it.
-func (j *Journal) open(keyspace, member string) error {
+func (j *Journal) open(keyspace string, id uint64, member string) error {
 	all, err := contents(j.dir)
 	if err != nil {
 		return unwritable(j.dir, err)
@@ -105,7 +105,7 @@ func (j *Journal) open(keyspace, member string) error {
 	case err != nil:
 		return j.damaged(err)
 	}
-	if err := j.id.check(j.dir, keyspace, member); err != nil {
+	if err := j.id.check(j.dir, keyspace, id, member); err != nil {
 		return err
 	}
 	for _, e := range records {
@@ -213,8 +213,17 @@ func (j *Journal) Disk() core.Disk { return j.id.disk() }
 // Stored is what the disk has, with what [Journal.Flush] has still to write.
 func (j *Journal) Stored() core.Stored { return j.stored }
 
-// Due is about how many bytes a checkpoint would free.
-func (j *Journal) Due() int64 { return j.bytes }
+// Due reports whether a checkpoint would free a number of bytes at least, and half of what it writes.
+func (j *Journal) Due(least int64) bool {
+	if j.bytes < least {
+		return false
+	}
+	if j.now.file == nil {
+		return true
+	}
+	info, err := j.now.file.Stat()
+	return err == nil && j.bytes > info.Size()/2
+}
 
 // release removes the write-ahead log before the content.
 func (j *Journal) release(at uint64) error {

@@ -23,7 +23,7 @@ func smallSegments(t testing.TB) {
 
 func open(t *testing.T, dir string) *Journal {
 	t.Helper()
-	j, err := Open(dir, "default", "a")
+	j, err := Open(dir, "default", 7, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestFlippedBits(t *testing.T) {
 		changed := bytes.Clone(data)
 		changed[i/8] ^= 1 << (i % 8)
 		must(t, os.WriteFile(name, changed, 0o600))
-		j, err := Open(dir, "default", "a")
+		j, err := Open(dir, "default", 7, "a")
 		if errors.Is(err, ErrDamaged) {
 			found++
 			continue
@@ -212,7 +212,7 @@ func TestCheckpoint(t *testing.T) {
 	for i := 1; i < len(data); i += len(data)/20 + 1 {
 		data[i] ^= 4
 		must(t, os.WriteFile(file, data, 0o600))
-		if _, err := Open(dir, "default", "a"); !errors.Is(err, ErrDamaged) {
+		if _, err := Open(dir, "default", 7, "a"); !errors.Is(err, ErrDamaged) {
 			t.Errorf("byte %d: %v", i, err)
 		}
 		data[i] ^= 4
@@ -277,7 +277,7 @@ func TestRefused(t *testing.T) {
 	j := open(t, dir)
 	refused := func(dir, keyspace, member, what string) {
 		t.Helper()
-		if _, err := Open(dir, keyspace, member); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), what) {
+		if _, err := Open(dir, keyspace, 7, member); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)
 		}
 	}
@@ -285,13 +285,21 @@ func TestRefused(t *testing.T) {
 	must(t, j.Close())
 	refused(dir, "other", "a", `has the keyspace "default"`)
 	refused(dir, "default", "b", `is of the gateway "a"`)
+	if _, err := Open(dir, "default", 8, "a"); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), "the controllers know 8") {
+		t.Errorf("%v", err)
+	}
 	etcd := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(etcd, "member"), 0o700))
 	refused(etcd, "default", "a", `has "member"`)
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	if _, err := Open(file, "default", "a"); err == nil || !strings.Contains(err.Error(), "name another") {
+	if _, err := Open(file, "default", 7, "a"); err == nil || !strings.Contains(err.Error(), "name another") {
 		t.Errorf("a file: %v", err)
 	}
 	must(t, open(t, dir).Close())
+	for dir, want := range map[string]uint64{dir: 7, t.TempDir(): 0} {
+		if id, err := Known(dir); id != want || err != nil {
+			t.Errorf("%d, %v, want %d", id, err, want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -55,3 +56,15 @@ func (j *Journal) Content(to uint64) (io.ReadCloser, error) {
 	}()
 	return r, nil
 }
+
+// Empty is the content of a disk that has no state and no entries.
+func Empty() []byte {
+	var b bytes.Buffer
+	e := encoder{w: &b}
+	_ = e.begin(0, nil) // a buffer takes all
+	_ = e.end(nil)
+	return b.Bytes()
+}
+
+// Damaged reports whether reading a content of the own disk failed because the disk has changed it.
+func Damaged(err error) bool { return errors.Is(err, ErrContent) }

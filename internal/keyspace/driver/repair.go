@@ -1,0 +1,282 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/journal"
+)
+
+// recoverWithin bounds a recovery in which nothing happens.
+const recoverWithin = 10 * time.Second
+
+// repair is a recovery that this gateway makes.
+type repair struct {
+	d       *Driver
+	core    *core.Recovery
+	record  core.Record // as it was read or written last
+	version uint64      // of it
+	content *journal.Arrived
+	cell    uint64 // the version of the cell that was read last
+	busy    map[core.Disk]bool
+	making  bool
+	moved   time.Time // when something happened last
+	retried time.Time
+}
+
+// recover begins a recovery.
+func (d *Driver) recover(next []core.Disk) {
+	record := d.core.Status().Record
+	d.o.Logger.Info("this gateway prepares the next era of the keyspace", "era", record.Newest()+1, "disks", len(next))
+	d.repair = &repair{
+		d: d, core: core.Recover(0, record, next), record: record, version: d.version, busy: make(map[core.Disk]bool),
+		moved: time.Now(), retried: time.Now(),
+	}
+}
+
+// tick repeats what may have been lost, and gives up.
+func (r *repair) tick() {
+	d := r.d
+	ended, active := r.core.Done()
+	switch {
+	case ended || len(r.busy) == 0 && !r.making && time.Since(r.moved) > recoverWithin:
+		if active {
+			d.o.Logger.Info("the next era of the keyspace has begun", "era", r.record.Active.Number)
+		} else {
+			d.o.Logger.Warn("no era has begun: it takes a majority of the disks of the era before, the chain and the controllers",
+				"disks", r.record.Active.Set)
+		}
+		d.repair = nil
+		if r.content != nil {
+			if err := r.content.Remove(); err != nil {
+				d.o.Logger.Debug("the content of a recovery", "error", err)
+			}
+		}
+	case time.Since(r.retried) > d.o.RecoverAfter:
+		r.retried = time.Now()
+		r.core.Retry()
+	}
+}
+
+// then does something in the recovery, if it is still under way.
+func (r *repair) then(do func()) {
+	r.d.post(func() {
+		if r.d.repair == r {
+			r.moved = time.Now()
+			do()
+		}
+	})
+}
+
+// call does something with the network beside the loop.
+func (r *repair) call(do func(ctx context.Context)) {
+	r.d.beside(func() {
+		ctx, cancel := context.WithTimeout(r.d.ctx, callTimeout)
+		defer cancel()
+		do(ctx)
+	})
+}
+
+func (r *repair) perform() {
+	for actions := r.core.Actions(); len(actions) > 0; actions = r.core.Actions() {
+		for _, a := range actions {
+			r.act(a)
+		}
+	}
+}
+
+// act does what the recovery asks for.
+func (r *repair) act(action core.Action) {
+	log := r.d.o.Log
+	switch a := action.(type) {
+	case core.WriteRecord:
+		r.write(a.Record)
+	case core.AskDisks:
+		for _, disk := range a.Disks {
+			r.ask(disk, callTimeout, r.core.Promised, func(ctx context.Context, g Gateway) (core.Disk, core.Answer, error) {
+				if g.Disk == r.d.disk {
+					return r.d.Ask(ctx, a.Era)
+				}
+				return r.d.o.Peers.Ask(ctx, g, a.Era)
+			})
+		}
+	case core.InstallBase:
+		for _, disk := range a.Disks {
+			r.ask(disk, 0, r.core.Installed, func(ctx context.Context, g Gateway) (core.Disk, core.Answer, error) {
+				content := r.base()
+				if g.Disk == r.d.disk {
+					return r.d.Install(ctx, a.Base, content)
+				}
+				return r.d.o.Peers.Install(ctx, g, a.Base, content)
+			})
+		}
+	case core.Take:
+		r.take(a.From)
+	case core.ReadCell:
+		r.call(func(ctx context.Context) {
+			if cells, err := log.Cells(ctx, a.Era, a.Index, 1); err == nil {
+				r.then(func() {
+					r.cell = cells[0].Version
+					r.core.Found(a.Index, cells[0].Cell)
+				})
+			}
+		})
+	case core.WriteSeal:
+		version := r.cell
+		r.call(func(ctx context.Context) {
+			sealed, err := log.Seal(ctx, a.Era, a.Index, a.Term, version)
+			r.then(func() { r.core.SealWritten(sealed && err == nil) })
+		})
+	case core.MakeLog:
+		r.make(a)
+	}
+}
+
+// make makes the log of the next era. A ring has many objects, so it takes a while.
+func (r *repair) make(a core.MakeLog) {
+	if r.making {
+		return
+	}
+	r.making = true
+	r.d.beside(func() {
+		err := r.d.o.Log.Make(r.d.ctx, a.Era, a.First)
+		r.d.post(func() {
+			r.making = false
+			switch {
+			case r.d.repair != r:
+			case err != nil:
+				r.d.o.Logger.Warn("the log of the next era cannot be made", "era", a.Era, "error", err)
+			default:
+				r.moved = time.Now()
+				r.core.LogMade(true)
+			}
+		})
+	})
+}
+
+// base reads the content with which the era begins.
+func (r *repair) base() io.Reader {
+	if r.content == nil {
+		return bytes.NewReader(journal.Empty())
+	}
+	return r.content.Content()
+}
+
+// write replaces the record. Other gateways may have registered meanwhile.
+func (r *repair) write(record core.Record) {
+	before, version, gateways := r.record, r.version, r.d.state.Gateways
+	r.call(func(ctx context.Context) {
+		for {
+			s := State{Record: record, Gateways: gateways}
+			now, swapped, err := r.d.o.Record.Swap(ctx, version, s)
+			if err == nil && !swapped {
+				var found State
+				if found, now, err = r.d.o.Record.Read(ctx); err == nil && same(found.Record, before) && now > version {
+					version, gateways = now, found.Gateways
+					continue
+				}
+			}
+			ok := err == nil && swapped
+			r.d.post(func() {
+				if ok {
+					r.d.recorded(s, now)
+				}
+				if r.d.repair != r {
+					return
+				}
+				r.record, r.version, r.moved = record, now, time.Now()
+				r.core.Wrote(ok)
+				if _, active := r.core.Done(); active {
+					r.remove(before.Active.Number, record.Active.Number)
+				}
+			})
+			return
+		}
+	})
+}
+
+func same(a, b core.Record) bool {
+	return a.Recovering == b.Recovering && slices.Equal(a.Next, b.Next) && a.Active.Number == b.Active.Number &&
+		a.Active.Base == b.Active.Base && slices.Equal(a.Active.Set, b.Active.Set)
+}
+
+// remove removes the logs of earlier eras.
+func (r *repair) remove(from, to uint64) {
+	r.d.beside(func() {
+		for era := max(from, 1); era < to && r.d.ctx.Err() == nil; era++ {
+			if err := r.d.o.Log.Remove(r.d.ctx, era); err != nil {
+				r.d.o.Logger.Debug("the log of an era before cannot be removed", "era", era, "error", err)
+			}
+		}
+	})
+}
+
+// ask asks the gateway of a disk, unless it is being asked, and hands its answer over. Without a time the call takes as
+// long as it takes.
+func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk, core.Answer),
+	request func(context.Context, Gateway) (core.Disk, core.Answer, error),
+) {
+	i := slices.IndexFunc(r.d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == disk.Name })
+	if i < 0 || r.busy[disk] {
+		return
+	}
+	g := r.d.state.Gateways[i]
+	r.busy[disk] = true
+	r.d.beside(func() {
+		ctx, cancel := context.WithCancel(r.d.ctx)
+		if within > 0 {
+			ctx, cancel = context.WithTimeout(r.d.ctx, within)
+		}
+		defer cancel()
+		from, a, err := request(ctx, g)
+		r.d.post(func() {
+			if delete(r.busy, disk); r.d.repair != r {
+				return
+			}
+			if err != nil {
+				r.d.o.Logger.Debug("a gateway does not answer a recovery", "gateway", g.Address, "error", err)
+				return
+			}
+			r.moved = time.Now()
+			answer(from, a)
+		})
+	})
+}
+
+// take takes the content of a disk.
+func (r *repair) take(from core.Disk) {
+	d := r.d
+	i := slices.IndexFunc(d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == from.Name })
+	if i < 0 || r.busy[from] {
+		return
+	}
+	g := d.state.Gateways[i]
+	r.busy[from] = true
+	d.beside(func() {
+		arrived, last, err := d.receive(d.ctx, func(ctx context.Context) (Content, error) {
+			if g.Disk == d.disk {
+				return d.Take(ctx)
+			}
+			return d.o.Peers.Take(ctx, g)
+		})
+		d.post(func() {
+			delete(r.busy, from)
+			if err != nil {
+				d.o.Logger.Debug("a disk's content cannot be taken", "gateway", g.Address, "error", err)
+				return
+			}
+			r.moved = time.Now()
+			if d.repair == r && r.content == nil && r.core.Taken(last) {
+				r.content = arrived
+				return
+			}
+			if err := arrived.Remove(); err != nil {
+				d.o.Logger.Debug("a content that is not needed", "error", err)
+			}
+		})
+	})
+}

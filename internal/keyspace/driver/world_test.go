@@ -1,0 +1,280 @@
+package driver_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
+	"github.com/netcraq/netcraq/internal/keyspace/journal"
+	"github.com/netcraq/netcraq/internal/verify/softchain"
+)
+
+// patience is missed only by a broken machine.
+const patience = 2 * time.Minute
+
+// world has gateways in one process, with disks of their own, and a chain on sockets.
+type world struct {
+	t   *testing.T
+	ctx context.Context
+	log *chainlog.Eras
+	dir string
+
+	mu       sync.Mutex
+	state    driver.State
+	version  uint64
+	changed  chan struct{}
+	gateways map[string]*gateway // by address, those that run
+	terms    uint64
+	acked    []string
+}
+
+type gateway struct {
+	*driver.Driver
+	m    *machine
+	stop context.CancelFunc
+	done chan error
+}
+
+func newWorld(t *testing.T, ring int) *world {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	chain := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
+	return &world{
+		t: t, ctx: ctx, log: chainlog.NewEras(chain, "default", 7, ring), dir: t.TempDir(),
+		changed: make(chan struct{}), gateways: make(map[string]*gateway),
+	}
+}
+
+// Read, Swap and Watch are those of the record.
+func (w *world) Read(context.Context) (driver.State, uint64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state, w.version, nil
+}
+
+func (w *world) Swap(_ context.Context, version uint64, s driver.State) (uint64, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if version != w.version {
+		return w.version, false, nil
+	}
+	w.state, w.version = s, version+1
+	close(w.changed)
+	w.changed = make(chan struct{})
+	return w.version, true, nil
+}
+
+func (w *world) Watch(ctx context.Context, changed func(driver.State, uint64)) error {
+	for {
+		w.mu.Lock()
+		s, version, next := w.state, w.version, w.changed
+		w.mu.Unlock()
+		changed(s, version)
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// peers calls gateways of the process.
+type peers struct{ *world }
+
+func (p peers) at(g driver.Gateway) (*gateway, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.gateways[g.Address]; x != nil {
+		return x, nil
+	}
+	return nil, errors.New("no gateway is there")
+}
+
+func (p peers) Report(to driver.Gateway, from core.Disk, r core.Report) {
+	if g, err := p.at(to); err == nil {
+		go g.Reported(from, r)
+	}
+}
+
+func (p peers) Ask(ctx context.Context, to driver.Gateway, era uint64) (core.Disk, core.Answer, error) {
+	g, err := p.at(to)
+	if err != nil {
+		return core.Disk{}, core.Answer{}, err
+	}
+	return g.Ask(ctx, era)
+}
+
+func (p peers) Install(ctx context.Context, to driver.Gateway, base core.Position, c io.Reader) (core.Disk, core.Answer, error) {
+	g, err := p.at(to)
+	if err != nil {
+		return core.Disk{}, core.Answer{}, err
+	}
+	return g.Install(ctx, base, c)
+}
+
+func (p peers) Take(ctx context.Context, to driver.Gateway) (driver.Content, error) {
+	g, err := p.at(to)
+	if err != nil {
+		return driver.Content{}, err
+	}
+	return g.Take(ctx)
+}
+
+func (p peers) Fetch(ctx context.Context, to driver.Gateway, era, index uint64) (driver.Content, error) {
+	g, err := p.at(to)
+	if err != nil {
+		return driver.Content{}, err
+	}
+	return g.Fetch(ctx, era, index)
+}
+
+// machine has a list of batches.
+type machine struct {
+	mu   sync.Mutex
+	all  []string
+	b    driver.Batches
+	last uint64
+}
+
+func (m *machine) Restore(index uint64, state io.Reader) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all, m.last = nil, index
+	m.b.Reset(index)
+	lines := bufio.NewScanner(state)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		m.all = append(m.all, lines.Text())
+	}
+	return lines.Err()
+}
+
+func (m *machine) Apply(first uint64, entries []journal.Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if first != m.last+1 {
+		return fmt.Errorf("entry %d after %d", first, m.last)
+	}
+	for i, e := range entries {
+		m.last = first + uint64(i)
+		if batch, complete := m.b.Take(m.last, e.Payload); complete {
+			m.all = append(m.all, string(batch))
+		}
+	}
+	return nil
+}
+
+func (m *machine) Snapshot() (uint64, func(io.Writer) error, error) {
+	all := m.shown()
+	return m.b.Whole(), func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Join(all, "\n"))
+		return err
+	}, nil
+}
+
+func (m *machine) shown() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.all)
+}
+
+// start starts the gateway of a name.
+func (w *world) start(name string) *gateway {
+	w.t.Helper()
+	g := &gateway{m: &machine{}, done: make(chan error, 1)}
+	d, err := driver.Open(driver.Options{
+		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: name, Address: name, Record: w, Log: w.log,
+		Peers: peers{w}, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second,
+		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("gateway", name),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	g.Driver = d
+	ctx, cancel := context.WithCancel(w.ctx)
+	g.stop = cancel
+	go func() { g.done <- d.Run(ctx) }()
+	w.mu.Lock()
+	w.gateways[name] = g
+	w.mu.Unlock()
+	w.t.Cleanup(cancel)
+	return g
+}
+
+// kill ends a gateway. Its disk has what it had.
+func (w *world) kill(name string) {
+	w.t.Helper()
+	w.mu.Lock()
+	g := w.gateways[name]
+	delete(w.gateways, name)
+	w.mu.Unlock()
+	g.stop()
+	if err := <-g.done; err != nil {
+		w.t.Errorf("%s: %v", name, err)
+	}
+}
+
+// follows waits until a gateway follows an era after another with a set of so many disks.
+func (w *world) follows(g *gateway, era uint64, disks int) uint64 {
+	w.t.Helper()
+	s, err := g.Wait(w.ctx, func(s driver.Status) bool {
+		return s.Entered && !s.Broken && s.Record.Active.Number > era && len(s.Record.Active.Set) == disks && s.Record.Recovering == 0
+	})
+	if err != nil {
+		w.t.Fatalf("no gateway follows an era after %d with %d disks: %v: %+v", era, disks, err, s)
+	}
+	return s.Record.Active.Number
+}
+
+// write writes some batches, and keeps those that are acknowledged.
+func (w *world) write(g *gateway, n int) {
+	w.t.Helper()
+	w.terms++
+	lead, err := g.Lead(w.ctx, w.terms)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range n {
+		batch := fmt.Sprintf("%d/%d/%s", w.terms, i, strings.Repeat("x", rand.IntN(3000)))
+		index, err := lead.Append(w.ctx, []byte(batch))
+		if err == nil {
+			err = g.Counted(w.ctx, lead.Era, index)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.acked = append(w.acked, batch)
+	}
+}
+
+// has reads at a gateway.
+func (w *world) has(g *gateway) {
+	w.t.Helper()
+	if err := g.Read(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	if got := g.m.shown(); !slices.Equal(got, w.acked) {
+		w.t.Fatalf("a read finds %d batches, and %d were acknowledged", len(got), len(w.acked))
+	}
+}
+
+// empty empties the disk of a gateway.
+func (w *world) empty(name string) {
+	if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
+		w.t.Fatal(err)
+	}
+}
