@@ -1,5 +1,6 @@
 // Command wiregen writes everything that is derived from spec/wire.yaml: the Go constants and offsets, the C header
-// of the BPF programs, the P4 headers, and the reference page with its packet diagrams.
+// of the BPF programs, the P4 headers, the constants of the Python and C clients, and the reference page with its packet
+// diagrams.
 //
 // It is run by `make generate` from the project's root; `-check` compares instead of writing and exits with 1 if
 // a file is not current.
@@ -24,6 +25,8 @@ var outputs = []output{
 	{"wire/wire_gen.go", renderGo},
 	{"bpf/include/wire.gen.h", renderC},
 	{"p4/wire.p4", renderP4},
+	{"clients/python/src/netcraq/_wire.py", renderPython},
+	{"clients/c/netcraq_wire.h", renderCClient},
 	{"spec/wire.md", renderMarkdown},
 }
 
