@@ -344,6 +344,12 @@ metrics: bpf ## Write the tables of docs/metrics.md
 	WRITE_METRICS=1 go test -p 1 -count=1 -run '^TestMetricsPage$$' ./internal/node/agent ./internal/cluster/controller \
 		./internal/gateway/proxy ./internal/gateway/memory
 
+# The clients of the native API in each language: one table of what passes.
+.PHONY: test-languages
+test-languages: bpf ## Run the scenarios of clients in Go and other languages, and print what passes
+	@scripts/setup.sh test
+	CI=true NETCRAQ_TABLE=1 go test -count=1 -v -timeout 10m ./clients/... | grep -vE '^ *(=== |--- PASS: .*/)'
+
 # Prometheus' own checker is compiled in a module of its own below out/: what it needs is large.
 PROMTOOL := github.com/prometheus/prometheus/cmd/promtool
 PROMTOOL_VERSION := v0.316.0

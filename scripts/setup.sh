@@ -68,9 +68,10 @@ cni_packages() {
 	[ -x /usr/lib/cni/bridge ] || echo containernetworking-plugins
 }
 
-# test_packages names those that some tests are missing.
+# test_packages names those that some tests are missing. The C compiler and Python are those of the clients.
 test_packages() {
 	cni_packages
+	command -v python3 >/dev/null || echo python3
 	command -v cpio >/dev/null || echo cpio
 }
 

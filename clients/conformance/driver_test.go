@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/cli/clitest/command"
 )
 
 // asDriver makes the test binary the driver of the Go client.
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	command.Main(m)
 }
 
 // language is a client and the command of its driver.
@@ -63,9 +65,9 @@ func missing(t *testing.T, what string) {
 
 // driver is a running driver.
 type driver struct {
-	t       *testing.T
-	in      io.Writer
-	answers chan string
+	language string
+	in       io.Writer
+	answers  chan string
 }
 
 // startDriver starts a driver until the test ends.
@@ -84,7 +86,7 @@ func startDriver(t *testing.T, l language) *driver {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d := &driver{t: t, in: in, answers: make(chan string)}
+	d := &driver{language: l.name, in: in, answers: make(chan string)}
 	go func() {
 		defer close(d.answers)
 		lines := bufio.NewScanner(out)

@@ -23,6 +23,7 @@ var scenarios = []scenario{
 	{"retries", "reordered answers", reorderedAnswers},
 	{"retries", "busy", busy},
 	{"retries", "detours of writes", detours},
+	{"retries", "random faults", randomFaults},
 	{"sessions", "sessions are used again", sessionsAgain},
 	{"sessions", "sessions end with their outcome", sessionsEnd},
 	{"unknown outcomes", "silence", silence},
@@ -33,19 +34,33 @@ var scenarios = []scenario{
 	{"reads of any node", "another node", anotherNode},
 	{"reads of any node", "a chosen node", chosenNode},
 	{"reads of any node", "relaxed reads", relaxed},
-	{"not mine", "another epoch", notMine},
+	{"maps", "a node of another epoch", notMine},
+	{"maps", "a chain moves", newerMap},
+	{"maps", "a map ends a wait", overtaken},
+	{"maps", "answers of an older epoch", oldAnswers},
+	{"maps", "writes of one epoch", otherEpoch},
+	{"maps", "wrong maps", wrongMaps},
+	{"maps", "other sources", otherSources},
+	{"maps", "a large map", largeMap},
+	{"TLS and tags", "identities", identities},
+	{"TLS and tags", "tags", tags},
 }
 
 // TestConformance runs all scenarios with the client of each language.
 func TestConformance(t *testing.T) {
+	r := &results{failed: make(map[string]bool)}
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
 			d := startDriver(t, l)
 			for _, s := range scenarios {
-				t.Run(s.row+"/"+s.name, func(t *testing.T) { s.run(t, d) })
+				t.Run(s.row+"/"+s.name, func(t *testing.T) {
+					defer func() { r.note(s.row, l.name, !t.Failed()) }()
+					s.run(t, d)
+				})
 			}
 		})
 	}
+	r.compare(t)
 }
 
 // Times in milliseconds: attempts are short, so that lost messages are repeated soon. An operation that must succeed has
@@ -56,7 +71,7 @@ const (
 	short   = 200
 )
 
-// open starts scripted nodes in a static cluster, and has the driver open it.
+// open3 starts three scripted nodes as a static cluster, and has the driver open it.
 func open3(t *testing.T, d *driver, s script) *world {
 	t.Helper()
 	w := newWorld(t, 3, s)

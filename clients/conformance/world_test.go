@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"net"
@@ -195,12 +194,14 @@ func replyTo(r *request, s wire.Status, flags wire.Flag, epoch uint32) *wire.Mes
 func (w *world) clusterFile() string {
 	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
 	for i, addr := range w.addrs {
-		name := fmt.Sprintf("n%d", i+1)
+		name := nodeName(i)
 		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: addr})
 		c.Chains[0] = append(c.Chains[0], name)
 	}
 	return writeCluster(w.t, c)
 }
+
+func nodeName(place int) string { return fmt.Sprintf("n%d", place+1) }
 
 func writeCluster(t *testing.T, c *topology.Cluster) string {
 	t.Helper()
@@ -223,14 +224,6 @@ func keyIn(shard uint16, prefix string) string {
 			return key
 		}
 	}
-}
-
-// counter decodes the value of a counter.
-func counter(value []byte) int64 {
-	if len(value) != 8 {
-		return -1
-	}
-	return int64(binary.BigEndian.Uint64(value))
 }
 
 func hasError(o Outcome, wanted string) bool {

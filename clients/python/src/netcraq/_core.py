@@ -158,7 +158,7 @@ def open_core(
     directory = identity if identity is not None else os.environ.get("NETCRAQ_IDENTITY", "")
     follower = Follower(found, Identity(directory) if directory else None)
     try:
-        return Core(options, follower.first(max(options.timeout, 5.0)), follower)
+        return Core(options, follower.first(options.timeout), follower)
     except BaseException:
         follower.close()
         raise

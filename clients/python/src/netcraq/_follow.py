@@ -12,6 +12,7 @@ import random
 import socket
 import ssl
 import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -56,10 +57,7 @@ class Identity:
             context.load_cert_chain(os.path.join(self._directory, "cert.pem"), os.path.join(self._directory, "key.pem"))
             revoked = os.path.join(self._directory, "revoked.crl")
             if os.path.exists(revoked):
-                with open(revoked, "rb") as file:
-                    content = file.read()
-                context.load_verify_locations(cadata=_crl_pem(content))
-                context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+                _load_revoked(context, revoked)
         except (OSError, ssl.SSLError) as e:
             raise Error(
                 f"{self._directory} is no identity ({e}): make some with `netcraq certs make`, and give one role's directory"
@@ -79,8 +77,15 @@ class Identity:
             raise Denied(f"the server's certificate is for {', '.join(names)}, not for {host}")
 
 
-def _crl_pem(content: bytes) -> str:
-    return "-----BEGIN X509 CRL-----\n" + base64.encodebytes(content).decode() + "-----END X509 CRL-----\n"
+def _load_revoked(context: ssl.SSLContext, path: str) -> None:
+    """Loads a list of revoked certificates, which is in DER; OpenSSL reads PEM."""
+    with open(path, "rb") as file:
+        content = base64.encodebytes(file.read()).decode()
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"-----BEGIN X509 CRL-----\n{content}-----END X509 CRL-----\n")
+        file.flush()
+        context.load_verify_locations(file.name)
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

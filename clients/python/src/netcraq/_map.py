@@ -129,7 +129,7 @@ def parse_cluster(text: str) -> Map | list[str]:
         if content.get("controllers"):
             return [controller_address(str(each)) for each in content["controllers"]]
         return _static(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as e:
         raise Error(f"the cluster file is not one that `netcraq` wrote: {e!r}") from e
 
 
