@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/netcraq/netcraq/eval/bench"
+	"github.com/netcraq/netcraq/eval/etcdgateway"
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
@@ -208,6 +209,8 @@ func reportBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(co
 		fmt.Fprint(os.Stderr, cli.ClearLine)
 	}
 	switch {
+	case errors.As(err, new(*etcdgateway.LeftError)):
+		return err
 	case c.Context().Err() != nil:
 		return errors.New("interrupted; nothing is left behind")
 	case errors.As(err, new(*bench.OptionError)):

@@ -29,6 +29,7 @@ const gatewayBenchLab = "benchgw"
 func newBenchGatewayCommand(out *benchOutput) *cobra.Command {
 	o := etcdgateway.Defaults()
 	plane, nodes, cacheBytes, nearby := cli.PlaneAuto, 3, 1<<20, true
+	var own ownFlags
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "An etcd behind a gateway that caches in a chain, compared with the same etcd without it",
@@ -36,12 +37,23 @@ func newBenchGatewayCommand(out *benchOutput) *cobra.Command {
 keys, reads with Zipf's distribution, revision probes, and writes of keys that are placed and that are not, through
 the gateway and straight to etcd, in turn within each round: first etcd's own client, then one that makes its frames itself
 and so takes less of the machine from the servers. Watchers compare when events arrive. Ratios are medians of the rounds'
-ratios. The chain is one of XDP nodes in a lab for root, else of nodes on sockets.`,
+ratios. The chain is one of XDP nodes in a lab for root, else of nodes on sockets.
+
+With --etcd-endpoints it compares an etcd and gateways that run already: it reads hot keys, and writes others, with few
+clients, by default 8. All keys are below one prefix of its own and are deleted through the gateways at the end. No key
+that gateways may cache is written past them, so nothing is excluded. etcd's revision rises by the writes.`,
 		Example: `  netcraq bench gateway
   netcraq bench gateway --seconds 5 --rounds 5 --json
-  netcraq bench gateway --profile gateway.pprof`,
+  netcraq bench gateway --profile gateway.pprof
+  netcraq bench gateway --etcd-endpoints http://192.0.2.1:2379 --gateways 192.0.2.1:23790`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(own.etcd) > 0 {
+				return own.report(c, out, &o)
+			}
+			if err := own.unused(c.Flags()); err != nil {
+				return err
+			}
 			return reportBench(c, out, func(ctx context.Context) (*gatewayBench, error) {
 				o.Progress = out.progress()
 				r, err := runBenchGateway(ctx, o, plane, nodes, cacheBytes, nearby)
@@ -53,6 +65,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 		},
 	}
 	f := c.Flags()
+	own.add(f)
 	addEtcdFlag(f, &o.Etcd)
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")

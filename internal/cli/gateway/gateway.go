@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,7 @@ type gatewayFlags struct {
 	placement placement.Options
 	memory    memoryFlags
 	pins      string
+	clean     bool
 	verbose   bool
 	logFormat cli.LogFormat
 }
@@ -54,11 +56,15 @@ docs/memory.md.`,
 		Example: `  netcraq gateway --etcd-endpoints http://192.0.2.1:2379,http://192.0.2.2:2379 --listen 127.0.0.1:23790
   netcraq gateway --etcd-endpoints https://192.0.2.1:2379 --cacert ca.crt --cert etcd.crt --key etcd.key --auto-tls
   netcraq gateway --memory --listen 192.0.2.7:23790 --controllers 192.0.2.1,192.0.2.2,192.0.2.3
+  netcraq gateway --etcd-endpoints http://192.0.2.1:2379 --clean
   etcdctl --endpoints 127.0.0.1:23790 get greeting`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := flags.complete(c.Flags()); err != nil {
 				return err
+			}
+			if flags.clean {
+				return runClean(c.Context(), c.OutOrStdout(), &flags.options)
 			}
 			return runGateway(c.Context(), c.ErrOrStderr(), &flags)
 		},
@@ -73,19 +79,13 @@ docs/memory.md.`,
 	f.StringVar(&o.Clients.Dir, "data-dir", "default.proxy", "directory for the certificate of --auto-tls")
 	f.StringSliceVar(&o.Metrics, "metrics-addr", nil,
 		"additional URLs that serve /metrics and the other pages, but no keys and values")
-	f.StringVar(&o.Clients.Cert, "cert-file", "", "certificate presented to clients")
-	f.StringVar(&o.Clients.Key, "key-file", "", "key of --cert-file")
-	f.StringVar(&o.Clients.CA, "trusted-ca-file", "", "authorities that sign clients' certificates")
-	f.StringVar(&o.Clients.Revoked, "client-crl-file", "", "list of revoked client certificates")
-	f.StringSliceVar(&o.Clients.Ciphers, "listen-cipher-suites", nil, "cipher suites for clients (default: Go's)")
-	f.StringVar(&o.Clients.Least, "tls-min-version", "TLS1.2", "oldest TLS version for clients: TLS1.2 or TLS1.3")
-	f.StringVar(&o.Clients.Most, "tls-max-version", "", "newest TLS version for clients (default: Go's)")
-	f.BoolVar(&o.Clients.Auto, "auto-tls", false, "generate a certificate to present to clients")
-	f.UintVar(&o.Clients.Years, "self-signed-cert-validity", 1, "validity in years of the certificate of --auto-tls")
+	addClientCertificates(f, &o.Clients)
 	f.StringVar(&o.Etcd.Cert, "cert", "",
 		"certificate presented to etcd; its common name must be empty, or etcd would authenticate all clients as the gateway")
 	f.StringVar(&o.Etcd.Key, "key", "", "key of --cert")
 	f.StringVar(&o.Etcd.CA, "cacert", "", "authorities that sign etcd's certificates")
+	f.BoolVar(&flags.clean, "clean", false,
+		"delete all keys of the gateways in etcd, once no gateway runs, and do not serve")
 	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "accept any certificate of etcd: for tests only")
 	addProbes(f, &o.KeepAlive)
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
@@ -107,6 +107,19 @@ docs/memory.md.`,
 	return c
 }
 
+// addClientCertificates adds the flags for connections from clients.
+func addClientCertificates(f *pflag.FlagSet, o *serve.TowardsClients) {
+	f.StringVar(&o.Cert, "cert-file", "", "certificate presented to clients")
+	f.StringVar(&o.Key, "key-file", "", "key of --cert-file")
+	f.StringVar(&o.CA, "trusted-ca-file", "", "authorities that sign clients' certificates")
+	f.StringVar(&o.Revoked, "client-crl-file", "", "list of revoked client certificates")
+	f.StringSliceVar(&o.Ciphers, "listen-cipher-suites", nil, "cipher suites for clients (default: Go's)")
+	f.StringVar(&o.Least, "tls-min-version", "TLS1.2", "oldest TLS version for clients: TLS1.2 or TLS1.3")
+	f.StringVar(&o.Most, "tls-max-version", "", "newest TLS version for clients (default: Go's)")
+	f.BoolVar(&o.Auto, "auto-tls", false, "generate a certificate to present to clients")
+	f.UintVar(&o.Years, "self-signed-cert-validity", 1, "validity in years of the certificate of --auto-tls")
+}
+
 func addLimits(f *pflag.FlagSet, o *proxy.Options) {
 	f.IntVar(&o.MaxRequestBytes, "max-request-bytes", serve.DefaultMaxRequestBytes,
 		"largest request; as etcd's own --max-request-bytes")
@@ -125,6 +138,9 @@ func addProbes(f *pflag.FlagSet, k *proxy.KeepAlive) {
 func (g *gatewayFlags) complete(f *pflag.FlagSet) error {
 	if f.Changed("pin") && len(g.placement.Pinned) == 0 { // the flag reads "" as an empty list
 		g.placement.Pinned = []string{""}
+	}
+	if g.clean && g.memory.on {
+		return cli.UsageError(errors.New("--clean is for an etcd, and --memory uses none"))
 	}
 	return cmp.Or(g.checkBytes(), g.memory.check(f), checkChain(f, &g.cluster))
 }
@@ -219,6 +235,21 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		}
 		o.Log.Warn("the gateway begins anew: etcd's authentication was disabled again")
 	}
+}
+
+// cleanWithin is how long etcd may take to delete the gateways' keys.
+const cleanWithin = 10 * time.Second
+
+// runClean deletes all keys of the gateways in etcd.
+func runClean(ctx context.Context, out io.Writer, o *proxy.Options) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanWithin)
+	defer cancel()
+	deleted, err := o.Clean(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%d keys of the gateways deleted: etcd has none of them any more\n", deleted)
+	return err
 }
 
 // run serves, and reaches for a chain that does not answer yet; nil: there is none.

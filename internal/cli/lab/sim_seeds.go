@@ -29,7 +29,7 @@ func (f *simFlags) seedOnly() error {
 }
 
 // drawSeeds returns the function that draws a seed's configuration, without the rule that the flags switch off.
-func drawSeeds[R ~uint32, C any](f *simFlags, rules []string, draw func(seed uint64, without R) C) (func(seed uint64) C, error) {
+func drawSeeds[R ~uint32 | ~uint64, C any](f *simFlags, rules []string, draw func(seed uint64, without R) C) (func(seed uint64) C, error) {
 	without, err := seeded.ParseRule[R](rules, f.without)
 	if err = errors.Join(err, f.seedOnly()); err != nil {
 		return nil, cli.UsageError(err)

@@ -53,7 +53,7 @@ describes how keys are chosen.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runPlacement(c.OutOrStdout(), &flags) },
 	}
-	c.AddCommand(newExplainCommand())
+	c.AddCommand(newExplainCommand(), newAllowCommand())
 	f, p := c.Flags(), &flags.Placement
 	f.StringVar(&flags.file, "replay", "", "file with the trace")
 	f.StringVar(&flags.Explain, "explain", "", "explain why this key is placed at the end or not")

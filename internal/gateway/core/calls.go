@@ -91,6 +91,7 @@ type Request struct {
 	Part   Part
 	Put    []Put
 	Delete []string
+	Spans  []Span // of the gateways' own keys, to be deleted
 	Get    []string
 	List   []string // prefixes
 	Show   []string // what a transaction without Raw reads itself, from a member's own state if it likes

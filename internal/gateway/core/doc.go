@@ -81,6 +81,10 @@
 //     older.
 //   - audit-named: It is compared with an object that the directory names. Else: a gateway without its chain takes its
 //     own writes for writes past the gateways.
+//   - allow-unplaced: An operator ends the exclusion of a key, which a write past the gateways began, only when the
+//     directory does not name the key. Else: the object that lacks the write stays, and reads show it.
+//   - clean-idle: An operator deletes the own keys only when no gateway has a session. Else: clients write to etcd
+//     directly, and gateways go on to answer from objects.
 //   - takeover: Gateways answer for the keys of those that are gone. Else: nobody notices a write of such a key past
 //     the gateways.
 //   - write-unplaced: A gateway without a session has etcd execute a write only while nothing is placed. Else: a write

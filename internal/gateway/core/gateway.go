@@ -12,6 +12,7 @@ import (
 type Options struct {
 	Name    string // unique among all gateways that ever used this etcd
 	Prefix  string // of the gateways' own keys in etcd
+	About   string // the gateway, for operators: the value of its session's key
 	Without Rule   // rules switched off; zero outside tests
 	// Alive reports whether the session's lease lasts for certain. Without it no read is answered from the chain. nil: it
 	// always does.
@@ -227,7 +228,7 @@ func (l *life) enter(key, value string) (gen int64) {
 
 func (g *Gateway) openSession(l *life, then func()) {
 	key := g.names.session + l.lease
-	r := Request{If: append(g.inEra(), Cond{Key: key, Kind: CreateIs}), Put: []Put{{key, "", true}}, Get: []string{key}}
+	r := Request{If: append(g.inEra(), Cond{Key: key, Kind: CreateIs}), Put: []Put{{key, g.options.About, true}}, Get: []string{key}}
 	g.surely(l, r, func(r *Result) {
 		kv, ok := r.KVs[key]
 		if l.over || !ok {

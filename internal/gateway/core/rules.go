@@ -1,7 +1,7 @@
 package core
 
 // Rule names a rule of the gateway that tests can switch off, to prove that its absence is noticed.
-type Rule uint32
+type Rule uint64
 
 // The rules.
 const (
@@ -37,12 +37,15 @@ const (
 	PushInTime                       // nothing is pushed, and shown after a push, unless the session lasts
 	NewEra                           // an etcd whose revision is below the chain's begins another era
 	Fresh                            // a key is placed only where the chain has no object of that generation
+	AllowUnplaced                    // an exclusion ends only when the directory does not name the key
+	CleanIdle                        // the own keys are deleted only when no gateway has a session
 )
 
 var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
 	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
+	"allow-unplaced", "clean-idle",
 }
 
 // RuleNames lists the rules that can be switched off, in the order of their bits.

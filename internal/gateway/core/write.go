@@ -345,7 +345,7 @@ func (g *Gateway) fence(l *life) {
 	key := g.names.session + l.lease
 	g.surely(l, Request{
 		If:  []Cond{{Key: key, Kind: CreateIs, Rev: l.create}},
-		Put: []Put{{key, "", true}}, Get: []string{key},
+		Put: []Put{{key, g.options.About, true}}, Get: []string{key},
 	}, func(r *Result) {
 		l.fencing = false
 		switch {

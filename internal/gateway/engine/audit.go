@@ -146,7 +146,7 @@ func (e *Engine) bypassed(key string, rev, cached int64) {
 	}
 	e.o.Log.Error("a write reached etcd past the gateways: this key is not cached any more, and reads of it may have been stale",
 		"key", key, "revision", rev, "cached", cached, "advice",
-		"let every client of etcd use a gateway; then delete the key "+OwnPrefix+excludedPrefix+key)
+		"let every client of etcd use a gateway; then have it cached again by netcraq placement allow "+key)
 	e.do(func(g *core.Gateway) { g.Unplace(key) })
 	e.tasks.Go(func() { e.exclude(key) })
 }
@@ -154,7 +154,7 @@ func (e *Engine) bypassed(key string, rev, cached int64) {
 // exclude tells all gateways that a key must not be cached.
 func (e *Engine) exclude(key string) {
 	for e.ctx.Err() == nil {
-		_, err := pb.NewKVClient(e.o.Etcd).Put(e.ctx, &pb.PutRequest{Key: []byte(OwnPrefix + excludedPrefix + key)})
+		_, err := pb.NewKVClient(e.o.Etcd).Put(e.ctx, &pb.PutRequest{Key: []byte(OwnPrefix + core.ExclusionPrefix + key)})
 		if err == nil {
 			return
 		}

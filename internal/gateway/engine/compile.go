@@ -30,6 +30,11 @@ func compile(r *core.Request, lease int64) *pb.TxnRequest {
 			RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)},
 		}})
 	}
+	for _, s := range r.Spans {
+		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
+			RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(s.From), RangeEnd: []byte(s.End)},
+		}})
+	}
 	if below >= 0 { // etcd compares no value of a key that does not exist: the other branch is for that
 		absent := append([]*pb.Compare(nil), t.Compare...)
 		absent[below] = compare(&core.Cond{Key: r.If[below].Key, Kind: core.CreateIs})
@@ -69,12 +74,8 @@ func read(r *pb.RangeRequest) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}}
 }
 
-// behind is the first key behind those with a prefix, none of which ends with the highest byte.
-func behind(prefix string) []byte {
-	end := []byte(prefix)
-	end[len(end)-1]++
-	return end
-}
+// behind is [core.Behind] as etcd takes it.
+func behind(prefix string) []byte { return []byte(core.Behind(prefix)) }
 
 func compare(c *core.Cond) *pb.Compare {
 	if raw, ok := c.Raw.(*pb.Compare); ok {

@@ -25,6 +25,7 @@ type Options struct {
 	Nearby    objects.Nearby // nil: all reads of the chain use the network
 	ChainName string         // the same for all gateways with this chain; empty: not known yet, see [Engine.NameChain]
 	Placement placement.Options
+	About     string        // this gateway, for operators
 	Lease     time.Duration // of a session, in whole seconds; 0: DefaultLease
 	Later     bool          // etcd does not answer now: do not wait for it
 	Log       *slog.Logger

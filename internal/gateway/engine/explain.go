@@ -37,8 +37,7 @@ func (e *Engine) scheduler() *scheduler {
 }
 
 // excludedReason explains a key that a write reached past the gateways.
-const excludedReason = "a write reached etcd past the gateways: delete " + OwnPrefix + excludedPrefix +
-	"KEY in etcd to have it cached again"
+const excludedReason = "a write reached etcd past the gateways: netcraq placement allow has it cached again"
 
 func (s *scheduler) corrected(x placement.Explanation) placement.Explanation {
 	switch {

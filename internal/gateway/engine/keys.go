@@ -81,9 +81,3 @@ func (e *Engine) watchSession(l *lease, from int64) {
 		}
 	})
 }
-
-// noSession is a condition that holds while no gateway has a session.
-func noSession() *pb.Compare {
-	prefix := OwnPrefix + core.SessionPrefix
-	return compare(&core.Cond{Key: prefix, End: string(behind(prefix)), Kind: core.CreateIs})
-}

@@ -22,8 +22,6 @@ const (
 	tryAgain = time.Second
 	// survey is how often the gateway looks at the others.
 	survey = 2 * time.Second
-	// excludedPrefix begins, below OwnPrefix, the names of keys that are not placed: something writes them past the gateways.
-	excludedPrefix = "excluded/"
 )
 
 // places is what the gateway knows of its decisions.
@@ -112,7 +110,7 @@ func (e *Engine) survey() bool {
 		switch kind + "/" {
 		case core.SessionPrefix:
 			seen.Sessions[name] = true
-		case excludedPrefix:
+		case core.ExclusionPrefix:
 			excluded[name] = true
 		case core.DirectoryPrefix:
 			seen.Directory[name] = core.Owner(string(kv.Value))

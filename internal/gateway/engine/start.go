@@ -47,7 +47,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.usage.init()
 	e.places.init()
 	e.packing.set = packing.New()
-	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive, Lasts: e.inTime, Recent: e.recent})
+	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, About: o.About, Alive: e.alive, Lasts: e.inTime, Recent: e.recent})
 	e.auth = newAuthentication(o.Lease)
 	err, asked := errNotAsked, bootTime()
 	if !o.Later {
@@ -175,7 +175,8 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 	if err == nil && len(answer.Responses[1].GetResponseRange().GetKvs()) == 0 && chain != "" {
 		// Only now it writes, since an etcd without space refuses that.
 		put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
-		t.Compare = []*pb.Compare{compare(&core.Cond{Key: chainKey, Kind: core.CreateIs}), noSession()}
+		none := core.NoSession(OwnPrefix)
+		t.Compare = []*pb.Compare{compare(&core.Cond{Key: chainKey, Kind: core.CreateIs}), compare(&none)}
 		t.Success, t.Failure = append([]*pb.RequestOp{put}, t.Success...), t.Success
 		answer, err = ask(ctx, conn, t)
 	}

@@ -157,7 +157,7 @@ func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 	if c := s.options.Cache; err == nil && c != nil {
 		s.cache, err = engine.Start(ctx, engine.Options{
 			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, ChainName: c.ChainName, Placement: c.Placement,
-			Lease: c.Lease, Log: s.options.Log, Later: !answers,
+			About: s.options.about(), Lease: c.Lease, Log: s.options.Log, Later: !answers,
 		})
 	}
 	return err

@@ -69,9 +69,11 @@ func (w *world) writePast() {
 	}
 }
 
-// mayBeStale reports whether a hit may be older than the key in etcd: it was written past the gateways, and not all faults have ended
-// since for long.
-func (w *world) mayBeStale(x *expectation) bool { return x.hit && x.key == w.past && !w.settled }
+// mayBeStale reports whether a hit may be older than the key in etcd: it was written past the gateways, not all faults have
+// ended since for long, and the key was not allowed to be placed again before the request began.
+func (w *world) mayBeStale(x *expectation) bool {
+	return x.hit && x.key == w.past && !w.settled && !x.allowed
+}
 
 // adopt begins to watch a key.
 func (p *process) adopt(key string) {
@@ -139,12 +141,20 @@ func (p *process) bypassed(a *audited, rev int64) {
 	}
 	w.result.Noticed++
 	w.note("%s notices that %s was written past the gateways", p, a.key)
-	w.excluded = true
+	if !w.excludes(a.key) {
+		w.etcd.put(w.etcd.rev+1, exclusions+a.key, "", false)
+		w.etcd.next()
+		w.changed()
+		w.nextAllow()
+	}
 	p.remove(a.key)
 }
 
 // excludes reports whether a key must not be placed.
-func (w *world) excludes(key string) bool { return w.excluded && key == w.past }
+func (w *world) excludes(key string) bool {
+	_, is := w.etcd.keys[exclusions+key]
+	return is
+}
 
 func (p *process) remove(key string) {
 	p.placing[key]++

@@ -33,6 +33,7 @@ type expectation struct {
 	tries   int                 // of the last reads, that are left
 	header  bool                // the answer shows a header only
 	hit     bool                // it comes from the chain
+	allowed bool                // the key that was written past the gateways was allowed to be placed again before
 	then    func(*core.Reply)   // what follows an answer; nil: the client's operation ends
 }
 
@@ -41,6 +42,7 @@ func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
 	p := g.process
 	g.last++
 	id := g.last
+	x.allowed = w.allowed
 	x.w, x.floor, x.epoch, x.name = w, w.revealed, w.epoch(), fmt.Sprintf("request %d of %s for %s", id, p, x.key)
 	if x.client != nil {
 		x.who = x.client.who()

@@ -30,6 +30,7 @@ type Config struct {
 	Services bool // clients use locks and elections, and share leases
 	Restores bool // etcd is restored from backups
 	Meetings bool // placements meet objects of before
+	Leaves   bool // all gateways end, and their keys are deleted
 	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
 	Quiet   uint32 // kinds of faults that do not happen, as bits
@@ -93,6 +94,7 @@ func Draw(seed uint64) Config {
 			c.Shards, c.Keys = 2, max(c.Keys, 2)
 		}
 	}
+	c.Leaves = !c.Auth && rand.New(rand.NewPCG(seed, 12)).IntN(3) == 0
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {
 			c.Quiet |= 1 << f

@@ -126,6 +126,9 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		for _, key := range r.Delete {
 			changed = e.drop(next, key) || changed
 		}
+		for _, s := range r.Spans {
+			changed = e.dropSpan(next, s) || changed
+		}
 		if t := r.Txn; t != nil {
 			var writes []core.Write
 			writes, result.Succeeded = e.branch(t, rev)
@@ -164,7 +167,7 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 
 // ownState reports whether a member executes a request on its own state.
 func (e *etcd) ownState(r *core.Request) bool {
-	writes := len(r.Put)+len(r.Delete) > 0
+	writes := len(r.Put)+len(r.Delete)+len(r.Spans) > 0
 	if t := r.Txn; t != nil {
 		writes = r.Part != core.Else && len(t.Then)+len(t.Spans) > 0 || r.Part != core.Then && len(t.Else) > 0
 	}
@@ -198,9 +201,7 @@ func (e *etcd) write(rev int64, t *core.Txn, writes []core.Write) bool {
 		changed = true
 	}
 	for _, s := range t.Spans {
-		for _, key := range sortedKeys(e.keys) {
-			changed = s.Has(key) && e.drop(rev, key) || changed
-		}
+		changed = e.dropSpan(rev, s) || changed
 	}
 	if changed {
 		e.applied[id]++
@@ -220,6 +221,13 @@ func (e *etcd) put(rev int64, key, value string, leased bool) {
 	kv.Version++
 	e.keys[key] = kv
 	e.record(rev, key, true, kv)
+}
+
+func (e *etcd) dropSpan(rev int64, s core.Span) (changed bool) {
+	for _, key := range sortedKeys(e.keys) {
+		changed = s.Has(key) && e.drop(rev, key) || changed
+	}
+	return changed
 }
 
 func (e *etcd) drop(rev int64, key string) bool {

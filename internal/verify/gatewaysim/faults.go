@@ -74,7 +74,7 @@ func (w *world) nextPlacing() {
 		var keys []string
 		in, again := w.rng.IntN(16) > 0, w.rng.IntN(12) == 0 // keys that have a place are placed anew
 		for _, i := range w.rng.Perm(w.Keys)[:1+w.rng.IntN(w.Keys)] {
-			if (!in || again || g.process == nil || !g.process.caches(keyName(i))) && !(in && keyName(i) == w.past) {
+			if (!in || again || g.process == nil || !g.process.caches(keyName(i))) && !(in && keyName(i) == w.past && !w.allowed) {
 				keys = append(keys, keyName(i))
 			}
 		}

@@ -206,7 +206,7 @@ func (g *gateway) crash() {
 	w.note("%s crashes", p)
 	g.stop()
 	w.After(w.rng.Uint64N(200*ms), func() {
-		if g.process == nil {
+		if g.process == nil && !w.left {
 			g.boot()
 		}
 	})

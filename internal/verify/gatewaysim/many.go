@@ -43,6 +43,8 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Expired += r.Expired
 	t.Unguarded += r.Unguarded
 	t.Noticed += r.Noticed
+	t.Allowed += r.Allowed
+	t.Cleaned += r.Cleaned
 	t.Restored += r.Restored
 	t.Eras += r.Eras
 	t.Met += r.Met

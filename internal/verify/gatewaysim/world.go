@@ -37,10 +37,11 @@ type world struct {
 	identities  map[uint64]identity // of transactions
 	plan        string              // a key that will be written past the gateways
 	past        string              // it was written
-	excluded    bool                // it must not be placed
+	allowed     bool                // it may be placed again
 	settled     bool                // no hit may be older than such a write any more
 	lost        []lost              // histories of etcd that ended
 	meeting     meeting
+	left        bool // all gateways have ended
 	result      *Result
 }
 
@@ -59,6 +60,8 @@ type Result struct {
 	Eras               int // times that a gateway noticed it by etcd's revision
 	Met                int // placements that met an object of a lost history
 	Noticed            int // writes past the gateways that one of them noticed
+	Allowed            int // keys that were written past the gateways, and may be placed again
+	Cleaned            int // times that the gateways' own keys were deleted
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
 	Simulated          time.Duration
@@ -102,6 +105,9 @@ func run(c Config, traced bool) *Result {
 	if c.Auth {
 		w.nextAuth(rand.New(rand.NewPCG(c.Seed, 5)))
 	}
+	if c.Leaves {
+		w.nextLeave(rand.New(rand.NewPCG(c.Seed, 11)))
+	}
 	began := w.Now
 	for w.busy > 0 && w.Now < longestRun && w.result.Broken == "" {
 		w.Step()
@@ -119,6 +125,7 @@ func run(c Config, traced bool) *Result {
 // anything.
 func (w *world) finish() {
 	w.calm = true
+	w.comeBack()
 	w.note("all faults end")
 	w.etcd.away = 0
 	if w.etcd.auth.on {

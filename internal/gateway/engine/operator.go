@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// What operators do with the gateways' own keys, without a gateway of their own.
+
+// Clean deletes all of the gateways' own keys in etcd, unless gateways run: these are named then, and nothing is deleted.
+func Clean(ctx context.Context, etcd *grpc.ClientConn) (deleted int64, running []string, err error) {
+	r := core.Clean(OwnPrefix, 0)
+	answer, err := ask(ctx, etcd, compile(&r, 0))
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, op := range answer.Responses {
+		deleted += op.GetResponseDeleteRange().GetDeleted()
+		if answer.Succeeded {
+			continue
+		}
+		for _, kv := range op.GetResponseRange().GetKvs() {
+			session := strings.TrimPrefix(string(kv.Key), OwnPrefix+core.SessionPrefix)
+			running = append(running, cmp.Or(string(kv.Value), "a gateway of an earlier release, with session "+session))
+		}
+	}
+	return deleted, running, nil
+}
+
+// Excluded lists the keys with a prefix that are not placed since a write reached etcd past the gateways.
+func Excluded(ctx context.Context, etcd *grpc.ClientConn, prefix string) (keys []string, err error) {
+	from := OwnPrefix + core.ExclusionPrefix + prefix
+	answer, err := pb.NewKVClient(etcd).Range(ctx, &pb.RangeRequest{Key: []byte(from), RangeEnd: behind(from), KeysOnly: true})
+	for _, kv := range answer.GetKvs() {
+		keys = append(keys, strings.TrimPrefix(string(kv.Key), OwnPrefix+core.ExclusionPrefix))
+	}
+	return keys, err
+}
+
+// Allow ends the exclusion of keys: [core.Allow]. It returns those that are in the directory still.
+func Allow(ctx context.Context, etcd *grpc.ClientConn, keys []string) (waiting []string, err error) {
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		r := core.Allow(OwnPrefix, key, 0)
+		answer, err := ask(ctx, etcd, compile(&r, 0))
+		if err != nil {
+			return nil, err
+		}
+		if !answer.Succeeded {
+			waiting = append(waiting, key)
+		}
+	}
+	return waiting, nil
+}

@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/gateway/engine"
+)
+
+// allow ends the exclusion of keys and returns those that it is ended for.
+func allow(t *testing.T, etcd, prefix string) Allowed {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	o := Options{Endpoints: []string{etcd}}
+	return must(o.Allow(ctx, prefix))(t)
+}
+
+// TestExcludedKeysAreAllowed: a key that was written past the gateways is cached again once an operator allows it, and shows the
+// newest value. The next write past the gateways excludes it again. Keys with another prefix stay excluded.
+func TestExcludedKeysAreAllowed(t *testing.T) {
+	etcd := startEtcd(t)
+	a, direct := startCached(t, etcd, startChain(t, 3, 1), Cache{}), open(t, etcd)
+	for _, value := range []string{"1", "2"} {
+		for _, key := range []string{"mine/k", "other"} {
+			if value == "2" && key == "other" {
+				continue
+			}
+			must(a.client.Put(t.Context(), key, value))(t)
+			a.hot(t, key)
+			must(direct.Put(t.Context(), key, value+" past"))(t)
+			awaitKeys(t, direct, engine.OwnPrefix+"excluded/"+key, 1)
+		}
+		if allowed := allow(t, etcd, "mine/"); !slices.Equal(allowed.Keys, []string{"mine/k"}) || len(allowed.Waiting) > 0 {
+			t.Fatalf("%+v", allowed)
+		}
+		if r := a.hot(t, "mine/k"); string(r.Kvs[0].Value) != value+" past" {
+			t.Errorf("after the key was allowed the chain answers %v", r)
+		}
+		awaitKeys(t, direct, engine.OwnPrefix+"excluded/other", 1)
+	}
+	if allowed := allow(t, etcd, "unknown"); len(allowed.Keys) > 0 {
+		t.Errorf("%+v", allowed)
+	}
+}
+
+// TestPlacedKeysAreNotAllowed: a key that the directory names stays excluded.
+func TestPlacedKeysAreNotAllowed(t *testing.T) {
+	etcd := startEtcd(t)
+	direct := open(t, etcd)
+	must(direct.Put(t.Context(), engine.OwnPrefix+"excluded/k", ""))(t)
+	must(direct.Put(t.Context(), engine.OwnPrefix+"directory/k", "64 gone.1"))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	o := Options{Endpoints: []string{etcd}}
+	if allowed, err := o.Allow(ctx, "k"); err != nil || !slices.Equal(allowed.Waiting, []string{"k"}) || len(allowed.Keys) > 0 {
+		t.Errorf("%+v, %v", allowed, err)
+	}
+	awaitKeys(t, direct, engine.OwnPrefix+"excluded/k", 1)
+}
+
+// TestCleanLeavesNothing: while a gateway runs, nothing is deleted, and the gateway is named. Then nothing of the gateways is left,
+// and gateways cache again afterwards.
+func TestCleanLeavesNothing(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	direct, o := open(t, etcd), Options{Endpoints: []string{etcd}}
+	for _, value := range []string{"1", "2"} {
+		a := startCached(t, etcd, cluster, Cache{})
+		must(a.client.Put(t.Context(), "k", value))(t)
+		if r := a.hot(t, "k"); string(r.Kvs[0].Value) != value {
+			t.Errorf("the chain answers %v", r)
+		}
+		before := ownAt(t, direct, "").Count
+		if _, err := o.Clean(t.Context()); !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "--listen 127.0.0.1:0") {
+			t.Errorf("while a gateway runs: %v", err)
+		}
+		if after := ownAt(t, direct, "").Count; after < before {
+			t.Errorf("%d keys of %d are left while a gateway runs", after, before)
+		}
+		a.stop()
+		deleted := must(o.Clean(t.Context()))(t)
+		if left := ownAt(t, direct, ""); deleted == 0 || left.Count > 0 {
+			t.Errorf("%d keys deleted, and left are %v", deleted, left.Kvs)
+		}
+		must(direct.Put(t.Context(), "k", "directly"))(t)
+	}
+	all := must(direct.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
+	if all.Count != 1 {
+		t.Errorf("etcd has %v", all.Kvs)
+	}
+}

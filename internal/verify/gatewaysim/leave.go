@@ -1,0 +1,100 @@
+package gatewaysim
+
+import (
+	"math/rand/v2"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+const exclusions = ownPrefix + core.ExclusionPrefix
+
+// nextLeave plans, in some worlds, that all gateways end and leave nothing in etcd. Clients write to etcd directly then,
+// and the gateways come back. Before that an operator tries the same, by mistake, while gateways run.
+func (w *world) nextLeave(rng *rand.Rand) {
+	w.After(uint64(rng.ExpFloat64()*float64(6*w.Lease)), func() {
+		if w.calm || w.left {
+			return
+		}
+		w.clean(rng)
+		if w.left = rng.IntN(2) == 0; !w.left {
+			w.nextLeave(rng)
+			return
+		}
+		w.note("all gateways end")
+		for _, g := range w.gateways {
+			if g.process != nil {
+				g.stop()
+			}
+		}
+		w.awaitClean(rng)
+	})
+}
+
+// awaitClean cleans as soon as no session is left, and has the gateways come back then.
+func (w *world) awaitClean(rng *rand.Rand) {
+	w.After(rng.Uint64N(20*ms), func() {
+		if !w.calm && !w.clean(rng) {
+			w.awaitClean(rng)
+			return
+		}
+		w.comeBack()
+		w.nextLeave(rng)
+	})
+}
+
+func (w *world) comeBack() {
+	if w.left {
+		w.left = false
+		for _, g := range w.gateways {
+			g.boot()
+		}
+	}
+}
+
+// clean tries to delete the gateways' own keys. If that succeeds, clients write to etcd directly.
+func (w *world) clean(rng *rand.Rand) bool {
+	if !w.operate(core.Clean(ownPrefix, w.Without)) {
+		return false
+	}
+	w.allowed = w.past != ""
+	w.result.Cleaned++
+	w.note("the gateways' own keys are deleted at %d", w.etcd.rev)
+	for range rng.IntN(4) {
+		w.etcd.put(w.etcd.rev+1, keyName(rng.IntN(w.Keys)), "directly", false)
+		w.etcd.next()
+	}
+	w.changed()
+	return true
+}
+
+// operate executes an operator's request, and reports whether its conditions held.
+func (w *world) operate(r core.Request) bool {
+	if w.Now < w.etcd.away {
+		return false
+	}
+	writes := w.result.OwnWrites
+	held := w.etcd.do("", &r).Held
+	w.result.OwnWrites = writes
+	return held
+}
+
+// nextAllow plans that an operator ends the exclusion of the key that was written past the gateways, and reads it then.
+func (w *world) nextAllow() {
+	w.After(w.rng.Uint64N(2*ms), func() {
+		if w.settled || !w.excludes(w.past) {
+			return
+		}
+		if w.operate(core.Allow(ownPrefix, w.past, w.Without)) {
+			w.allowed = true
+			w.result.Allowed++
+			w.note("%s may be placed again, from %d on", w.past, w.etcd.rev)
+			for _, g := range w.gateways {
+				if g.process != nil {
+					w.lastRead(g, w.past, 0)
+				}
+			}
+		} else {
+			w.nextAllow()
+		}
+	})
+}
