@@ -2509,6 +2509,7 @@ type StatusResponse struct {
 	Spread           string                 `protobuf:"bytes,32,opt,name=spread,proto3" json:"spread,omitempty"`
 	TagPhase         string                 `protobuf:"bytes,33,opt,name=tag_phase,json=tagPhase,proto3" json:"tag_phase,omitempty"`    // off, accepted, sent or required
 	TagsAwait        []string               `protobuf:"bytes,34,rep,name=tags_await,json=tagsAwait,proto3" json:"tags_await,omitempty"` // nodes that are not in that phase yet, and why
+	Keyspaces        []*Keyspace            `protobuf:"bytes,35,rep,name=keyspaces,proto3" json:"keyspaces,omitempty"`                  // on disks
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2707,6 +2708,13 @@ func (x *StatusResponse) GetTagPhase() string {
 func (x *StatusResponse) GetTagsAwait() []string {
 	if x != nil {
 		return x.TagsAwait
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetKeyspaces() []*Keyspace {
+	if x != nil {
+		return x.Keyspaces
 	}
 	return nil
 }
@@ -3622,6 +3630,531 @@ func (x *PlanMove) GetAfter() []string {
 	return nil
 }
 
+type KeyspaceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Follow        bool                   `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"` // false: the present record only
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyspaceRequest) Reset() {
+	*x = KeyspaceRequest{}
+	mi := &file_controller_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyspaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyspaceRequest) ProtoMessage() {}
+
+func (x *KeyspaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyspaceRequest.ProtoReflect.Descriptor instead.
+func (*KeyspaceRequest) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *KeyspaceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KeyspaceRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+type KeyspaceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`  // higher than that of every earlier record; 0: there is none
+	Keyspace      *Keyspace              `protobuf:"bytes,2,opt,name=keyspace,proto3" json:"keyspace,omitempty"` // missing if the version is the one before: the controller is still there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyspaceResponse) Reset() {
+	*x = KeyspaceResponse{}
+	mi := &file_controller_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyspaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyspaceResponse) ProtoMessage() {}
+
+func (x *KeyspaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyspaceResponse.ProtoReflect.Descriptor instead.
+func (*KeyspaceResponse) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *KeyspaceResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *KeyspaceResponse) GetKeyspace() *Keyspace {
+	if x != nil {
+		return x.Keyspace
+	}
+	return nil
+}
+
+type SetKeyspaceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // of the record that is replaced; 0: there is none
+	Keyspace      *Keyspace              `protobuf:"bytes,2,opt,name=keyspace,proto3" json:"keyspace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetKeyspaceRequest) Reset() {
+	*x = SetKeyspaceRequest{}
+	mi := &file_controller_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetKeyspaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetKeyspaceRequest) ProtoMessage() {}
+
+func (x *SetKeyspaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetKeyspaceRequest.ProtoReflect.Descriptor instead.
+func (*SetKeyspaceRequest) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *SetKeyspaceRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SetKeyspaceRequest) GetKeyspace() *Keyspace {
+	if x != nil {
+		return x.Keyspace
+	}
+	return nil
+}
+
+type SetKeyspaceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Swapped       bool                   `protobuf:"varint,1,opt,name=swapped,proto3" json:"swapped,omitempty"` // false: the record has another version
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // of the record now, if it was replaced
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetKeyspaceResponse) Reset() {
+	*x = SetKeyspaceResponse{}
+	mi := &file_controller_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetKeyspaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetKeyspaceResponse) ProtoMessage() {}
+
+func (x *SetKeyspaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetKeyspaceResponse.ProtoReflect.Descriptor instead.
+func (*SetKeyspaceResponse) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *SetKeyspaceResponse) GetSwapped() bool {
+	if x != nil {
+		return x.Swapped
+	}
+	return false
+}
+
+func (x *SetKeyspaceResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Keyspace is the record of a keyspace on disks: see internal/keyspace/core.
+type Keyspace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Id            uint64                 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"` // drawn when it was made
+	Active        *KeyspaceEra           `protobuf:"bytes,3,opt,name=active,proto3" json:"active,omitempty"`
+	Recovering    uint64                 `protobuf:"varint,4,opt,name=recovering,proto3" json:"recovering,omitempty"` // the number of the era that is being prepared; 0: none
+	Next          []*KeyspaceDisk        `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`
+	Gateways      []*KeyspaceGateway     `protobuf:"bytes,6,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Keyspace) Reset() {
+	*x = Keyspace{}
+	mi := &file_controller_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Keyspace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Keyspace) ProtoMessage() {}
+
+func (x *Keyspace) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Keyspace.ProtoReflect.Descriptor instead.
+func (*Keyspace) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *Keyspace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Keyspace) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Keyspace) GetActive() *KeyspaceEra {
+	if x != nil {
+		return x.Active
+	}
+	return nil
+}
+
+func (x *Keyspace) GetRecovering() uint64 {
+	if x != nil {
+		return x.Recovering
+	}
+	return 0
+}
+
+func (x *Keyspace) GetNext() []*KeyspaceDisk {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Keyspace) GetGateways() []*KeyspaceGateway {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+type KeyspaceEra struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Disks         []*KeyspaceDisk        `protobuf:"bytes,2,rep,name=disks,proto3" json:"disks,omitempty"`
+	Base          *KeyspacePosition      `protobuf:"bytes,3,opt,name=base,proto3" json:"base,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyspaceEra) Reset() {
+	*x = KeyspaceEra{}
+	mi := &file_controller_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyspaceEra) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyspaceEra) ProtoMessage() {}
+
+func (x *KeyspaceEra) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyspaceEra.ProtoReflect.Descriptor instead.
+func (*KeyspaceEra) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *KeyspaceEra) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *KeyspaceEra) GetDisks() []*KeyspaceDisk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *KeyspaceEra) GetBase() *KeyspacePosition {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+type KeyspaceDisk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          uint64                 `protobuf:"fixed64,1,opt,name=name,proto3" json:"name,omitempty"`
+	Identity      uint64                 `protobuf:"fixed64,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyspaceDisk) Reset() {
+	*x = KeyspaceDisk{}
+	mi := &file_controller_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyspaceDisk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyspaceDisk) ProtoMessage() {}
+
+func (x *KeyspaceDisk) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyspaceDisk.ProtoReflect.Descriptor instead.
+func (*KeyspaceDisk) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *KeyspaceDisk) GetName() uint64 {
+	if x != nil {
+		return x.Name
+	}
+	return 0
+}
+
+func (x *KeyspaceDisk) GetIdentity() uint64 {
+	if x != nil {
+		return x.Identity
+	}
+	return 0
+}
+
+type KeyspacePosition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Era           uint64                 `protobuf:"varint,1,opt,name=era,proto3" json:"era,omitempty"`
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyspacePosition) Reset() {
+	*x = KeyspacePosition{}
+	mi := &file_controller_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyspacePosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyspacePosition) ProtoMessage() {}
+
+func (x *KeyspacePosition) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyspacePosition.ProtoReflect.Descriptor instead.
+func (*KeyspacePosition) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *KeyspacePosition) GetEra() uint64 {
+	if x != nil {
+		return x.Era
+	}
+	return 0
+}
+
+func (x *KeyspacePosition) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *KeyspacePosition) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+type KeyspaceGateway struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Disk          *KeyspaceDisk          `protobuf:"bytes,1,opt,name=disk,proto3" json:"disk,omitempty"`
+	Member        string                 `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyspaceGateway) Reset() {
+	*x = KeyspaceGateway{}
+	mi := &file_controller_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyspaceGateway) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyspaceGateway) ProtoMessage() {}
+
+func (x *KeyspaceGateway) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyspaceGateway.ProtoReflect.Descriptor instead.
+func (*KeyspaceGateway) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *KeyspaceGateway) GetDisk() *KeyspaceDisk {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+func (x *KeyspaceGateway) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *KeyspaceGateway) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 var File_controller_proto protoreflect.FileDescriptor
 
 const file_controller_proto_rawDesc = "" +
@@ -3828,7 +4361,7 @@ const file_controller_proto_rawDesc = "" +
 	"\rFenceResponse\x12\x17\n" +
 	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\"'\n" +
 	"\rStatusRequest\x12\x16\n" +
-	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xc8\x06\n" +
+	"\x06follow\x18\x01 \x01(\bR\x06follow\"\x87\a\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -3857,7 +4390,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x06spread\x18  \x01(\tR\x06spread\x12\x1b\n" +
 	"\ttag_phase\x18! \x01(\tR\btagPhase\x12\x1d\n" +
 	"\n" +
-	"tags_await\x18\" \x03(\tR\ttagsAwait\"\xfa\x03\n" +
+	"tags_await\x18\" \x03(\tR\ttagsAwait\x12=\n" +
+	"\tkeyspaces\x18# \x03(\v2\x1f.netcraq.controller.v1.KeyspaceR\tkeyspaces\"\xfa\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
@@ -3937,7 +4471,43 @@ const file_controller_proto_rawDesc = "" +
 	"\bPlanMove\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x16\n" +
 	"\x06before\x18\x02 \x03(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x03(\tR\x05after2\xcc\x05\n" +
+	"\x05after\x18\x03 \x03(\tR\x05after\"=\n" +
+	"\x0fKeyspaceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"i\n" +
+	"\x10KeyspaceResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12;\n" +
+	"\bkeyspace\x18\x02 \x01(\v2\x1f.netcraq.controller.v1.KeyspaceR\bkeyspace\"k\n" +
+	"\x12SetKeyspaceRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12;\n" +
+	"\bkeyspace\x18\x02 \x01(\v2\x1f.netcraq.controller.v1.KeyspaceR\bkeyspace\"I\n" +
+	"\x13SetKeyspaceResponse\x12\x18\n" +
+	"\aswapped\x18\x01 \x01(\bR\aswapped\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\x87\x02\n" +
+	"\bKeyspace\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x06R\x02id\x12:\n" +
+	"\x06active\x18\x03 \x01(\v2\".netcraq.controller.v1.KeyspaceEraR\x06active\x12\x1e\n" +
+	"\n" +
+	"recovering\x18\x04 \x01(\x04R\n" +
+	"recovering\x127\n" +
+	"\x04next\x18\x05 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04next\x12B\n" +
+	"\bgateways\x18\x06 \x03(\v2&.netcraq.controller.v1.KeyspaceGatewayR\bgateways\"\x9d\x01\n" +
+	"\vKeyspaceEra\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x129\n" +
+	"\x05disks\x18\x02 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x05disks\x12;\n" +
+	"\x04base\x18\x03 \x01(\v2'.netcraq.controller.v1.KeyspacePositionR\x04base\">\n" +
+	"\fKeyspaceDisk\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\x06R\x04name\x12\x1a\n" +
+	"\bidentity\x18\x02 \x01(\x06R\bidentity\"N\n" +
+	"\x10KeyspacePosition\x12\x10\n" +
+	"\x03era\x18\x01 \x01(\x04R\x03era\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\"|\n" +
+	"\x0fKeyspaceGateway\x127\n" +
+	"\x04disk\x18\x01 \x01(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04disk\x12\x16\n" +
+	"\x06member\x18\x02 \x01(\tR\x06member\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress2\x91\a\n" +
 	"\n" +
 	"Controller\x12Z\n" +
 	"\x06Attend\x12\".netcraq.controller.v1.NodeMessage\x1a(.netcraq.controller.v1.ControllerMessage(\x010\x01\x12N\n" +
@@ -3947,7 +4517,9 @@ const file_controller_proto_rawDesc = "" +
 	"\x06Status\x12$.netcraq.controller.v1.StatusRequest\x1a%.netcraq.controller.v1.StatusResponse0\x01\x12X\n" +
 	"\aOperate\x12%.netcraq.controller.v1.OperateRequest\x1a&.netcraq.controller.v1.OperateResponse\x12R\n" +
 	"\x04Plan\x12%.netcraq.controller.v1.OperateRequest\x1a#.netcraq.controller.v1.PlanResponse\x12d\n" +
-	"\vControllers\x12).netcraq.controller.v1.ControllersRequest\x1a*.netcraq.controller.v1.ControllersResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
+	"\vControllers\x12).netcraq.controller.v1.ControllersRequest\x1a*.netcraq.controller.v1.ControllersResponse\x12]\n" +
+	"\bKeyspace\x12&.netcraq.controller.v1.KeyspaceRequest\x1a'.netcraq.controller.v1.KeyspaceResponse0\x01\x12d\n" +
+	"\vSetKeyspace\x12).netcraq.controller.v1.SetKeyspaceRequest\x1a*.netcraq.controller.v1.SetKeyspaceResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
 
 var (
 	file_controller_proto_rawDescOnce sync.Once
@@ -3961,7 +4533,7 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_controller_proto_goTypes = []any{
 	(*ControllersRequest)(nil),  // 0: netcraq.controller.v1.ControllersRequest
 	(*ControllerSpec)(nil),      // 1: netcraq.controller.v1.ControllerSpec
@@ -4007,10 +4579,19 @@ var file_controller_proto_goTypes = []any{
 	(*OperateResponse)(nil),     // 41: netcraq.controller.v1.OperateResponse
 	(*PlanResponse)(nil),        // 42: netcraq.controller.v1.PlanResponse
 	(*PlanMove)(nil),            // 43: netcraq.controller.v1.PlanMove
-	nil,                         // 44: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                         // 45: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                         // 46: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                         // 47: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*KeyspaceRequest)(nil),     // 44: netcraq.controller.v1.KeyspaceRequest
+	(*KeyspaceResponse)(nil),    // 45: netcraq.controller.v1.KeyspaceResponse
+	(*SetKeyspaceRequest)(nil),  // 46: netcraq.controller.v1.SetKeyspaceRequest
+	(*SetKeyspaceResponse)(nil), // 47: netcraq.controller.v1.SetKeyspaceResponse
+	(*Keyspace)(nil),            // 48: netcraq.controller.v1.Keyspace
+	(*KeyspaceEra)(nil),         // 49: netcraq.controller.v1.KeyspaceEra
+	(*KeyspaceDisk)(nil),        // 50: netcraq.controller.v1.KeyspaceDisk
+	(*KeyspacePosition)(nil),    // 51: netcraq.controller.v1.KeyspacePosition
+	(*KeyspaceGateway)(nil),     // 52: netcraq.controller.v1.KeyspaceGateway
+	nil,                         // 53: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                         // 54: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                         // 55: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                         // 56: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
 	1,  // 0: netcraq.controller.v1.ControllersRequest.add:type_name -> netcraq.controller.v1.ControllerSpec
@@ -4023,7 +4604,7 @@ var file_controller_proto_depIdxs = []int32{
 	9,  // 7: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
 	7,  // 8: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
 	8,  // 9: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
-	44, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	53, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
 	13, // 11: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
 	15, // 12: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
 	17, // 13: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
@@ -4035,39 +4616,52 @@ var file_controller_proto_depIdxs = []int32{
 	15, // 19: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
 	25, // 20: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
 	26, // 21: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	45, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	54, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
 	29, // 23: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
 	34, // 24: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
 	35, // 25: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
 	36, // 26: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
 	38, // 27: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	46, // 28: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	39, // 29: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	40, // 30: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	38, // 31: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	47, // 32: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	43, // 33: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	5,  // 34: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	23, // 35: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	27, // 36: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	30, // 37: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	32, // 38: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	37, // 39: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	37, // 40: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	0,  // 41: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
-	18, // 42: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	24, // 43: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	28, // 44: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	31, // 45: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	33, // 46: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	41, // 47: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	42, // 48: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	2,  // 49: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
-	42, // [42:50] is the sub-list for method output_type
-	34, // [34:42] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	48, // 28: netcraq.controller.v1.StatusResponse.keyspaces:type_name -> netcraq.controller.v1.Keyspace
+	55, // 29: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	39, // 30: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	40, // 31: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	38, // 32: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	56, // 33: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	43, // 34: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	48, // 35: netcraq.controller.v1.KeyspaceResponse.keyspace:type_name -> netcraq.controller.v1.Keyspace
+	48, // 36: netcraq.controller.v1.SetKeyspaceRequest.keyspace:type_name -> netcraq.controller.v1.Keyspace
+	49, // 37: netcraq.controller.v1.Keyspace.active:type_name -> netcraq.controller.v1.KeyspaceEra
+	50, // 38: netcraq.controller.v1.Keyspace.next:type_name -> netcraq.controller.v1.KeyspaceDisk
+	52, // 39: netcraq.controller.v1.Keyspace.gateways:type_name -> netcraq.controller.v1.KeyspaceGateway
+	50, // 40: netcraq.controller.v1.KeyspaceEra.disks:type_name -> netcraq.controller.v1.KeyspaceDisk
+	51, // 41: netcraq.controller.v1.KeyspaceEra.base:type_name -> netcraq.controller.v1.KeyspacePosition
+	50, // 42: netcraq.controller.v1.KeyspaceGateway.disk:type_name -> netcraq.controller.v1.KeyspaceDisk
+	5,  // 43: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	23, // 44: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	27, // 45: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	30, // 46: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	32, // 47: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	37, // 48: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	37, // 49: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	0,  // 50: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
+	44, // 51: netcraq.controller.v1.Controller.Keyspace:input_type -> netcraq.controller.v1.KeyspaceRequest
+	46, // 52: netcraq.controller.v1.Controller.SetKeyspace:input_type -> netcraq.controller.v1.SetKeyspaceRequest
+	18, // 53: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	24, // 54: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	28, // 55: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	31, // 56: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	33, // 57: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	41, // 58: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	42, // 59: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	2,  // 60: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
+	45, // 61: netcraq.controller.v1.Controller.Keyspace:output_type -> netcraq.controller.v1.KeyspaceResponse
+	47, // 62: netcraq.controller.v1.Controller.SetKeyspace:output_type -> netcraq.controller.v1.SetKeyspaceResponse
+	53, // [53:63] is the sub-list for method output_type
+	43, // [43:53] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -4112,7 +4706,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,8 @@ const (
 	Controller_Operate_FullMethodName     = "/netcraq.controller.v1.Controller/Operate"
 	Controller_Plan_FullMethodName        = "/netcraq.controller.v1.Controller/Plan"
 	Controller_Controllers_FullMethodName = "/netcraq.controller.v1.Controller/Controllers"
+	Controller_Keyspace_FullMethodName    = "/netcraq.controller.v1.Controller/Keyspace"
+	Controller_SetKeyspace_FullMethodName = "/netcraq.controller.v1.Controller/SetKeyspace"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -52,6 +54,10 @@ type ControllerClient interface {
 	// Controllers lists the controllers, after a change if one is asked for. The leader answers. An added controller counts
 	// only when it has been started and has copied the state, a removed one no more when the answer comes.
 	Controllers(ctx context.Context, in *ControllersRequest, opts ...grpc.CallOption) (*ControllersResponse, error)
+	// Keyspace streams the record of a keyspace on disks: the present one first, then later ones. Any controller answers.
+	Keyspace(ctx context.Context, in *KeyspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeyspaceResponse], error)
+	// SetKeyspace replaces the record of a keyspace, if it has a version. Any controller answers.
+	SetKeyspace(ctx context.Context, in *SetKeyspaceRequest, opts ...grpc.CallOption) (*SetKeyspaceResponse, error)
 }
 
 type controllerClient struct {
@@ -172,6 +178,35 @@ func (c *controllerClient) Controllers(ctx context.Context, in *ControllersReque
 	return out, nil
 }
 
+func (c *controllerClient) Keyspace(ctx context.Context, in *KeyspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeyspaceResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[4], Controller_Keyspace_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[KeyspaceRequest, KeyspaceResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_KeyspaceClient = grpc.ServerStreamingClient[KeyspaceResponse]
+
+func (c *controllerClient) SetKeyspace(ctx context.Context, in *SetKeyspaceRequest, opts ...grpc.CallOption) (*SetKeyspaceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetKeyspaceResponse)
+	err := c.cc.Invoke(ctx, Controller_SetKeyspace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -193,6 +228,10 @@ type ControllerServer interface {
 	// Controllers lists the controllers, after a change if one is asked for. The leader answers. An added controller counts
 	// only when it has been started and has copied the state, a removed one no more when the answer comes.
 	Controllers(context.Context, *ControllersRequest) (*ControllersResponse, error)
+	// Keyspace streams the record of a keyspace on disks: the present one first, then later ones. Any controller answers.
+	Keyspace(*KeyspaceRequest, grpc.ServerStreamingServer[KeyspaceResponse]) error
+	// SetKeyspace replaces the record of a keyspace, if it has a version. Any controller answers.
+	SetKeyspace(context.Context, *SetKeyspaceRequest) (*SetKeyspaceResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -226,6 +265,12 @@ func (UnimplementedControllerServer) Plan(context.Context, *OperateRequest) (*Pl
 }
 func (UnimplementedControllerServer) Controllers(context.Context, *ControllersRequest) (*ControllersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Controllers not implemented")
+}
+func (UnimplementedControllerServer) Keyspace(*KeyspaceRequest, grpc.ServerStreamingServer[KeyspaceResponse]) error {
+	return status.Error(codes.Unimplemented, "method Keyspace not implemented")
+}
+func (UnimplementedControllerServer) SetKeyspace(context.Context, *SetKeyspaceRequest) (*SetKeyspaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetKeyspace not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -360,6 +405,35 @@ func _Controller_Controllers_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_Keyspace_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(KeyspaceRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).Keyspace(m, &grpc.GenericServerStream[KeyspaceRequest, KeyspaceResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_KeyspaceServer = grpc.ServerStreamingServer[KeyspaceResponse]
+
+func _Controller_SetKeyspace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetKeyspaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).SetKeyspace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_SetKeyspace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).SetKeyspace(ctx, req.(*SetKeyspaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -383,6 +457,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Controllers",
 			Handler:    _Controller_Controllers_Handler,
 		},
+		{
+			MethodName: "SetKeyspace",
+			Handler:    _Controller_SetKeyspace_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -404,6 +482,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Status",
 			Handler:       _Controller_Status_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Keyspace",
+			Handler:       _Controller_Keyspace_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -41,6 +41,9 @@ func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	fmt.Fprintln(&head, clip(s.paint(bold, title), s.Width))
 	fmt.Fprintln(&head, clip(s.controllers(snap), s.Width))
 	fmt.Fprintln(&head, clip(s.shards(snap), s.Width))
+	for _, k := range snap.Keyspaces {
+		fmt.Fprintln(&head, clip(s.keyspace(&k), s.Width))
+	}
 	if line := progress.Line(now, snap); line != "" {
 		fmt.Fprintln(&head, clip(s.paint(yellow, line), s.Width))
 	}
@@ -91,6 +94,14 @@ func (s Screen) shards(snap *Snapshot) string {
 		}
 	}
 	return strings.Join(parts, "  ")
+}
+
+func (s Screen) keyspace(k *Keyspace) string {
+	text := fmt.Sprintf("keyspace %s  era %d  disks %s", k.Name, k.Era, cmp.Or(strings.Join(k.Disks, " "), "none"))
+	if k.Prepared > 0 {
+		text += s.paint(yellow, fmt.Sprintf("  era %d is prepared", k.Prepared))
+	}
+	return text
 }
 
 // standingPaint colours a node's standing.

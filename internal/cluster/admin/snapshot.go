@@ -20,6 +20,7 @@ type Snapshot struct {
 	Nodes       []Node       `json:"nodes"`
 	Controllers []Controller `json:"controllers"`
 	Hot         []HotShard   `json:"hot_shards"`
+	Keyspaces   []Keyspace   `json:"keyspaces,omitempty"` // on disks
 	Notes       []string     `json:"notes"`
 }
 
@@ -91,6 +92,30 @@ type HotShard struct {
 	Extra   uint32   `json:"extra"` // members because it is hot
 }
 
+// Keyspace is a keyspace on disks.
+type Keyspace struct {
+	Name     string   `json:"name"`
+	Era      uint64   `json:"era"`
+	Prepared uint64   `json:"prepared,omitempty"` // the era that is being prepared
+	Disks    []string `json:"disks"`              // the gateways whose disks count
+	Gateways []string `json:"gateways"`
+}
+
+func keyspaceOf(in *controllerv1.Keyspace) Keyspace {
+	k := Keyspace{
+		Name: in.GetName(), Era: in.GetActive().GetNumber(), Prepared: in.GetRecovering(), Disks: []string{}, Gateways: []string{},
+	}
+	for _, g := range in.GetGateways() {
+		k.Gateways = append(k.Gateways, g.GetMember())
+		for _, d := range in.GetActive().GetDisks() {
+			if d.GetName() == g.GetDisk().GetName() {
+				k.Disks = append(k.Disks, g.GetMember())
+			}
+		}
+	}
+	return k
+}
+
 // remaining is how many shards something is done for, or is planned.
 func (s *ShardCounts) remaining() uint32 { return s.Copying + s.Moves }
 
@@ -112,6 +137,9 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 	}
 	for _, c := range in.GetControllers() {
 		s.Controllers = append(s.Controllers, Controller{c.GetAddress(), c.GetLeads(), c.GetReachable(), c.GetChange()})
+	}
+	for _, k := range in.GetKeyspaces() {
+		s.Keyspaces = append(s.Keyspaces, keyspaceOf(k))
 	}
 	for _, h := range in.GetHot() {
 		s.Hot = append(s.Hot, HotShard{h.GetShard(), h.GetEpoch(), h.GetMembers(), h.GetReads(), h.GetWrites(), h.GetExtra()})

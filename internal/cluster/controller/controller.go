@@ -139,6 +139,7 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 		group.Go(func() error { return c.hearts.serve(ctx) })
 		group.Go(func() error { return c.stand(ctx) })
 		group.Go(func() error { return c.look(ctx) })
+		group.Go(func() error { c.store.FollowKeyspaces(ctx, c.view.keyspacesChanged); return nil })
 		return c.store.Follow(ctx, c.view)
 	})
 	return group.Wait()

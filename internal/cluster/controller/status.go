@@ -90,7 +90,7 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 	for _, address := range set.Addresses() {
 		out.Controllers = append(out.Controllers, c.controllerStatus(address))
 	}
-	out.Hot = c.hot(state)
+	out.Hot, out.Keyspaces = c.hot(state), c.keyspaceStatus()
 	return out, nil
 }
 

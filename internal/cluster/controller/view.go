@@ -28,6 +28,7 @@ type view struct {
 	news      chan struct{} // closed at the next change of anything here
 	clusters  *controllerv1.MapResponse
 	keys      *wire.Keyring // of a cluster with tags
+	keyspaces map[string]store.KeyspaceRecord
 
 	// The grantor has a lock of its own: heartbeats do not wait while a map is made.
 	granting sync.Mutex

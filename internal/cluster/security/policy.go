@@ -33,6 +33,8 @@ var allowed = map[string][]Role{
 	controllerv1.Controller_Plan_FullMethodName:        anybody,
 	controllerv1.Controller_Controllers_FullMethodName: anybody,
 	controllerv1.Controller_Operate_FullMethodName:     operators,
+	controllerv1.Controller_Keyspace_FullMethodName:    anybody,
+	controllerv1.Controller_SetKeyspace_FullMethodName: operators, // gateways
 }
 
 // adminOnly reports whether a request to operate may lose something: copies, or data.

@@ -88,6 +88,11 @@ func attend(t *testing.T, conn *grpc.ClientConn) codes.Code {
 	return status.Code(err)
 }
 
+func setKeyspace(conn *grpc.ClientConn) codes.Code {
+	_, err := controllerv1.NewControllerClient(conn).SetKeyspace(context.Background(), &controllerv1.SetKeyspaceRequest{})
+	return status.Code(err)
+}
+
 func TestRolesMayWhatTheyMay(t *testing.T) {
 	dir := makeIn(t, t.TempDir())
 	server, node := identity(t, dir, Controller), identity(t, dir, Node)
@@ -111,6 +116,7 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 		for what, pair := range map[string][2]codes.Code{
 			"configure a node": {configure(toNode), c.configure}, "drain": {operate(conn, drain), c.drain},
 			"accept a loss": {operate(conn, lose), c.accept}, "attend": {attend(t, conn), c.attend},
+			"replace a keyspace's record": {setKeyspace(conn), c.drain},
 		} {
 			if pair[0] != pair[1] {
 				t.Errorf("%s may %s: %v, want %v", c.role, what, pair[0], pair[1])

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -43,6 +44,28 @@ type Record struct {
 
 // Newest is the highest number that an era has or was to have.
 func (r *Record) Newest() uint64 { return max(r.Active.Number, r.Recovering) }
+
+// equal reports whether two eras are the same one.
+func (e *Era) equal(f *Era) bool {
+	return e.Number == f.Number && e.Base == f.Base && slices.Equal(e.Set, f.Set)
+}
+
+// CheckChange returns an error if no gateway makes the record next out of this one: it prepares a later era, makes the
+// prepared era the active one, or leaves the record as it is.
+func (r *Record) CheckChange(next *Record) error {
+	base := &next.Active.Base
+	switch {
+	case r.Active.equal(&next.Active) && r.Recovering == next.Recovering && slices.Equal(r.Next, next.Next):
+		return nil
+	case r.Active.equal(&next.Active) && next.Recovering > r.Newest():
+		return nil
+	case r.Recovering > 0 && next.Active.Number == r.Recovering && next.Recovering == 0 && len(next.Next) == 0 &&
+		slices.Equal(next.Active.Set, r.Next) && base.Era >= r.Active.Number && base.Index >= r.Active.Base.Index:
+		return nil
+	}
+	return fmt.Errorf("no recovery makes era %d (prepared: %d) out of era %d (prepared: %d)",
+		next.Active.Number, next.Recovering, r.Active.Number, r.Recovering)
+}
 
 // same reports whether two names are of one disk.
 func (without Rule) same(a, b Disk) bool {

@@ -201,6 +201,9 @@ func (w *world) changeRecord(l *life, version uint64, r core.Record, answer func
 	}
 	w.After(w.delay(), func() {
 		ok := w.version == version
+		if err := w.record.CheckChange(&r); ok && err != nil && w.Without == 0 {
+			w.broken("a controller refuses the record of %v: %v", l, err)
+		}
 		if ok {
 			w.version, w.record = w.version+1, r
 			w.note("record: %+v", r)

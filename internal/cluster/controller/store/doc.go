@@ -9,6 +9,8 @@
 //	page/N      the chains of 64 shards
 //	leader      the leader's address; bound to an etcd lease
 //
+// Beside them, under /netcraq/CLUSTER:keyspace/, is a key for the record of each keyspace on disks.
+//
 // Every value is JSON with the version of its format. Newer versions are refused.
 //
 // # Writers

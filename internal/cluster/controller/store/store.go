@@ -141,7 +141,7 @@ func (s *Store) key(name string) string { return s.prefix + name }
 func (s *Store) Trouble() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, part := range []string{partWrite, partSession, partFollow} {
+	for _, part := range []string{partWrite, partSession, partFollow, partKeyspaces} {
 		if text := s.trouble[part]; text != "" {
 			return text
 		}
@@ -154,6 +154,8 @@ const (
 	partWrite   = "write"
 	partSession = "session"
 	partFollow  = "follow"
+	// partKeyspaces is the watch of their records.
+	partKeyspaces = "keyspaces"
 )
 
 // report notes how an attempt went, and logs when trouble begins and ends.
