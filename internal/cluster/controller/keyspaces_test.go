@@ -39,31 +39,62 @@ func claimed(s driver.State, disks ...core.Disk) driver.State {
 	return s
 }
 
+// openRecords opens a record as several gateways at once.
+func (c *cluster) openRecords(n int) []*record.Record {
+	c.t.Helper()
+	all := make([]*record.Record, n)
+	var opening sync.WaitGroup
+	for i := range all {
+		opening.Go(func() {
+			var err error
+			if all[i], err = record.Open(c.soon(), c.recordOptions(0)); err != nil {
+				c.t.Error(err)
+			}
+		})
+	}
+	if opening.Wait(); c.t.Failed() {
+		c.t.FailNow()
+	}
+	for _, r := range all {
+		c.t.Cleanup(func() { r.Close() })
+		if r.ID() != all[0].ID() {
+			c.t.Fatalf("two keyspaces of one name: %x, %x", r.ID(), all[0].ID())
+		}
+	}
+	return all
+}
+
+// claims are those that the controllers acknowledged.
+type claims struct {
+	mu    sync.Mutex
+	byEra map[uint64]int
+}
+
+// make claims some eras for a disk.
+func (m *claims) make(c *cluster, r *record.Record, disk core.Disk, turns int) {
+	for ctx := c.soon(); turns > 0; {
+		s, version, err := r.Read(ctx)
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		next := claimed(s, disk)
+		if _, swapped, err := r.Swap(ctx, version, next); err == nil && swapped { // else it may be in the record
+			turns--
+			m.mu.Lock()
+			m.byEra[next.Recovering]++
+			m.mu.Unlock()
+		}
+	}
+}
+
 // TestKeyspaceRecord: many gateways make one keyspace, and change its record by compare-and-set through any controller.
 // One that watches hears of the changes. Meanwhile a controller goes and comes back.
 func TestKeyspaceRecord(t *testing.T) {
 	const gateways, turns = 4, 5
 	c := newCluster(t, 3, slack())
 	c.leader()
-	var all [gateways]*record.Record
-	var opening sync.WaitGroup
-	for i := range gateways {
-		opening.Go(func() {
-			var err error
-			if all[i], err = record.Open(c.soon(), c.recordOptions(0)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if opening.Wait(); t.Failed() {
-		return
-	}
-	for _, r := range all {
-		defer r.Close()
-		if r.ID() != all[0].ID() {
-			t.Fatalf("two keyspaces of one name: %x, %x", r.ID(), all[0].ID())
-		}
-	}
+	all := c.openRecords(gateways)
 	ctx, cancel := context.WithCancel(c.soon())
 	seen := make(chan uint64, 1000)
 	var watching sync.WaitGroup
@@ -74,39 +105,22 @@ func TestKeyspaceRecord(t *testing.T) {
 			_ = all[0].Watch(ctx, func(s driver.State, _ uint64) { seen <- s.Newest() }) // it ends with its controller
 		}
 	})
-	var mu sync.Mutex
-	claims := make(map[uint64]int) // by the number of the era
-	claim := func(i int) {
-		for n := 0; n < turns && ctx.Err() == nil; {
-			s, version, err := all[i].Read(ctx)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			next := claimed(s, core.Disk{Name: uint64(i + 1), Identity: 1})
-			if _, swapped, err := all[i].Swap(ctx, version, next); err == nil && swapped { // else it may be in the record
-				n++
-				mu.Lock()
-				claims[next.Recovering]++
-				mu.Unlock()
-			}
-		}
-	}
+	claims := claims{byEra: make(map[uint64]int)}
 	var claiming sync.WaitGroup
 	for i := range all {
-		claiming.Go(func() { claim(i) })
+		claiming.Go(func() { claims.make(c, all[i], core.Disk{Name: uint64(i + 1), Identity: 1}, turns) })
 	}
 	c.stopController(1)
 	claiming.Wait()
 	c.startController(1)
-	for era, n := range claims {
+	for era, n := range claims.byEra {
 		if n != 1 {
 			t.Errorf("era %d was claimed %d times", era, n)
 		}
 	}
 	s, _, err := all[1].Read(ctx)
-	if err != nil || len(claims) != gateways*turns || s.Newest() < gateways*turns {
-		t.Fatalf("%d claims, %+v, %v", len(claims), s, err)
+	if err != nil || len(claims.byEra) != gateways*turns || s.Newest() < gateways*turns {
+		t.Fatalf("%d claims, %+v, %v", len(claims.byEra), s, err)
 	}
 	for newest := uint64(0); newest < s.Newest(); {
 		select {
