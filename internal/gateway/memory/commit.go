@@ -17,6 +17,7 @@ type batch struct {
 	proposals []*proposal
 	index     uint64 // of its last entry
 	counted   bool   // by the barrier
+	term      uint64 // of a keyspace on disks: that of its writer
 }
 
 // fail answers all proposals with an error.
@@ -36,6 +37,9 @@ func (b *batch) flush() {
 // run appends the waiting proposals to the log, batch by batch, until this gateway is no longer active.
 // While the chain commits a batch, the one before is applied.
 func (l *leader) run() error {
+	if l.writer != nil {
+		return l.order()
+	}
 	committed := make(chan batch, maxBatches)
 	var applying sync.WaitGroup
 	applying.Go(func() {
@@ -88,7 +92,7 @@ func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
 		}
 		l.next = append(l.next, l.proposals.take()...)
 		n := 0
-		for most := l.g.log.MaxBatch(); n < len(l.next); n++ {
+		for most := l.maxBatch(); n < len(l.next); n++ {
 			// A proposal that the log cannot take must fail alone.
 			if len(encoded) > 0 && len(encoded)+len(l.next[n].encoded) > most {
 				break

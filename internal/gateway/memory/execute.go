@@ -24,7 +24,7 @@ func (g *Gateway) execute(c *keyspace.Command) (keyspace.Answer, error) {
 			return a, err
 		}
 		g.o.Log.Error("a command cannot be executed: this gateway makes its copy of the keyspace again",
-			"entry", g.log.Next()-1, "revision", g.space.Revision(), "error", err)
+			"revision", g.space.Revision(), "error", err)
 		rebuilt, err := g.space.Rebuild()
 		if err != nil {
 			return a, fmt.Errorf("%w: %w", errDamaged, err)

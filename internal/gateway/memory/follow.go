@@ -58,7 +58,7 @@ func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 	}
 	g.sawTerm(g.log.LastTerm())
 	for _, b := range batches {
-		if err := g.applyBatch(b); err != nil {
+		if err := g.applyBatch(g.log.Next()-1, b); err != nil {
 			return false, err
 		}
 	}
@@ -89,23 +89,31 @@ func (g *Gateway) open(ctx context.Context) error {
 func (g *Gateway) found() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.cluster != g.log.ID() {
-		g.cluster = g.log.ID()
+	if g.cluster != g.number() {
+		g.cluster = g.number()
 		g.notify()
 	}
 }
 
-// applyBatch executes the commands of a batch.
-func (g *Gateway) applyBatch(batch []byte) error {
+// number is that of the keyspace.
+func (g *Gateway) number() uint64 {
+	if g.disk != nil {
+		return g.o.ID
+	}
+	return g.log.ID()
+}
+
+// applyBatch executes the commands of a batch, which ends with an entry of the log.
+func (g *Gateway) applyBatch(entry uint64, batch []byte) error {
 	g.heard()
 	for len(batch) > 0 {
 		n, m := binary.Uvarint(batch)
 		if m <= 0 || n > uint64(len(batch)-m) {
-			return fmt.Errorf("%w: entry %d of the log", errDamaged, g.log.Next()-1)
+			return fmt.Errorf("%w: entry %d of the log", errDamaged, entry)
 		}
 		command, err := keyspace.Decode(bytes.Clone(batch[m : m+int(n)])) // watchers may keep it for long
 		if err != nil {
-			return fmt.Errorf("%w: entry %d of the log: %w", errDamaged, g.log.Next()-1, err)
+			return fmt.Errorf("%w: entry %d of the log: %w", errDamaged, entry, err)
 		}
 		if _, err := g.execute(&command); fatal(err) { // another error is the answer of the active gateway
 			return err

@@ -23,6 +23,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
 )
 
 const (
@@ -65,6 +66,11 @@ type Options struct {
 	ProgressEvery time.Duration
 	Log           *slog.Logger
 
+	// Disk completes the options and opens the data directory of a keyspace on disks, whose number is ID. nil: the
+	// keyspace is in memory only.
+	Disk func(driver.Options) (*driver.Driver, error)
+	ID   uint64
+
 	memory *grpcserver.Memory // of clients' requests and answers; nil: [serve.RequestMemory]
 }
 
@@ -72,7 +78,9 @@ type Options struct {
 type Gateway struct {
 	o    Options
 	self *pb.Member
-	log  *chainlog.Log // nil: the keyspace was not found yet
+	log  *chainlog.Log  // nil: the keyspace was not found yet, or is on disks
+	disk *driver.Driver // nil: the keyspace is in memory only
+	m    *machine       // of disk
 
 	began   time.Time
 	contact atomic.Int64  // when the chain answered last, since began
@@ -122,10 +130,16 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{
+	g := &Gateway{
 		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), space: space, changed: make(chan struct{}),
 		appends: newAppends(),
-	}, nil
+	}
+	if o.Disk != nil {
+		if err := g.openDisk(); err != nil {
+			return nil, errors.Join(err, space.Close())
+		}
+	}
+	return g, nil
 }
 
 func (g *Gateway) firstRevision() int64 {
@@ -142,6 +156,9 @@ func (g *Gateway) lockName() string { return "memory/" + g.o.Name }
 // that the keyspace is lost or cannot be made.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.close()
+	if g.disk != nil {
+		return g.runOnDisk(ctx)
+	}
 	elected, done := make(chan *client.Lock), make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	var electing sync.WaitGroup

@@ -146,7 +146,7 @@ func (g *Gateway) reserve(ctx context.Context, serializable bool, reads func(*ke
 	if !ok {
 		return nil
 	}
-	if serializable { // otherwise another gateway may answer while this one has no copy
+	if serializable || g.disk != nil { // otherwise another gateway may answer while this one has no copy
 		if err := g.known(ctx); err != nil {
 			return err
 		}
@@ -162,12 +162,18 @@ func (g *Gateway) reserve(ctx context.Context, serializable bool, reads func(*ke
 }
 
 // read answers a read: a serializable one from this gateway's copy, another one from the active gateway's. That one
-// makes sure after the read that it was still active.
+// makes sure after the read that it was still active. In a keyspace on disks each gateway's copy answers, after one look
+// at the log's end.
 func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, look func(*keyspace.Keyspace) (A, error),
 	remote func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error)) (none A, err error) {
-	if serializable {
+	if serializable || g.disk != nil {
 		if err := g.known(ctx); err != nil {
 			return none, err
+		}
+		if !serializable {
+			if err := g.readOnDisk(ctx); err != nil {
+				return none, err
+			}
 		}
 		space, done, err := g.present()
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
 )
 
 const (
@@ -31,6 +32,7 @@ type leader struct {
 	header     pb.ResponseHeader // of responses, without a revision
 	space      *keyspace.Keyspace
 	lock       *client.Lock
+	writer     *driver.Writer // of a keyspace on disks
 	term       uint64
 	ctx        context.Context // until the lock is lost
 	cancel     context.CancelCauseFunc
@@ -56,20 +58,27 @@ func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
 		case <-ctx.Done():
 		}
 	}()
-	if err := g.takeOver(ctx, lock.Token()); err != nil {
+	var writer *driver.Writer
+	var err error
+	if g.disk != nil {
+		writer, err = g.takeOverOnDisk(ctx, lock.Token(), cancel)
+	} else {
+		err = g.takeOver(ctx, lock.Token())
+	}
+	if err != nil {
 		return err
 	}
 	l := &leader{
-		g: g, space: g.space, lock: lock, term: lock.Token(), ctx: ctx, cancel: cancel, proposals: newQueue(),
+		g: g, writer: writer, space: g.current(), lock: lock, term: lock.Token(), ctx: ctx, cancel: cancel, proposals: newQueue(),
 	}
-	l.header.ClusterId, l.header.MemberId, l.header.RaftTerm = g.log.ID(), g.self.ID, l.term
+	l.header.ClusterId, l.header.MemberId, l.header.RaftTerm = g.number(), g.self.ID, l.term
 	l.space.Leases().Promote(extendLeases)
 	defer l.space.Leases().Demote()
-	g.o.Log.Info("this gateway is active", "term", l.term, "revision", l.space.Revision(), "entry", g.log.Next())
+	g.o.Log.Info("this gateway is active", "term", l.term, "revision", l.space.Revision())
 	g.leads(l)
 	defer g.leads(nil)
 	l.background.Go(l.expire)
-	err := l.run()
+	err = l.run()
 	cancel(err)
 	l.background.Wait()
 	return err
@@ -93,7 +102,7 @@ func (g *Gateway) takeOver(ctx context.Context, term uint64) error {
 		}
 	}
 	for {
-		err := g.log.Lead(ctx, term, g.applyBatch)
+		err := g.log.Lead(ctx, term, func(batch []byte) error { return g.applyBatch(g.log.Next()-1, batch) })
 		switch {
 		case errors.Is(err, chainlog.ErrBehind):
 			err = g.reload(ctx)

@@ -96,6 +96,9 @@ type clusterServer struct {
 // MemberList implements etcd's API. The active gateway knows the others, which relay to it. Without an active one a
 // client that does not ask for a linearizable answer gets this gateway.
 func (s *clusterServer) MemberList(ctx context.Context, q *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	if s.g.disk != nil {
+		return s.g.membersOnDisk(ctx, q)
+	}
 	l, conn, _ := s.g.where()
 	if !q.Linearizable && l == nil && conn == nil {
 		return complete(s.g, &pb.MemberListResponse{Header: new(pb.ResponseHeader), Members: s.g.members()}, nil)

@@ -134,8 +134,10 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.o.Log.Warn("this keyspace is in memory only: it is lost if all nodes of one chain lose their state at the same time",
-		"keyspace", s.o.Name)
+	if s.disk == nil {
+		s.o.Log.Warn("this keyspace is in memory only: it is lost if all nodes of one chain lose their state at the same time",
+			"keyspace", s.o.Name)
+	}
 	failed := make(chan error, 1+len(s.more))
 	go func() { failed <- s.clients.Serve(ctx, s.listener) }()
 	for _, l := range s.more {

@@ -26,6 +26,7 @@ type Options struct {
 	Log      Log
 	Peers    Peers
 	Machine  Machine
+	Heard    func() // called when the chain has answered; it does not wait. nil: nothing
 	Logger   *slog.Logger
 
 	PollEvery       time.Duration // between looks at the log's end; 0: 2 ms

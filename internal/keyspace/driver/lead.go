@@ -46,11 +46,19 @@ func (d *Driver) Lead(ctx context.Context, term uint64) (*Writer, error) {
 	}
 }
 
-// Append writes a batch. When it returns, the chain has committed it up to an index; it counts when [Driver.Counted]
-// says so. After an error it may be in the log, and the writer cannot be used any more.
-func (w *Writer) Append(ctx context.Context, batch []byte) (index uint64, err error) {
+// Next is the index of the next entry.
+func (w *Writer) Next() uint64 { return w.next }
+
+// Append writes a batch, once it fits. Before that it calls begins with the index of the batch's last entry. When Append
+// returns, the chain has committed the batch; it is applied when it counts. After an error it may be in the log if begins
+// was called; unless the error is [ErrTooLarge] the writer cannot be used any more.
+func (w *Writer) Append(ctx context.Context, batch []byte, begins func(index uint64)) (index uint64, err error) {
 	d := w.d
-	payloads := Split(batch, d.o.Log.MaxPayload())
+	most := d.o.Log.MaxPayload()
+	if most < 2 {
+		return 0, fmt.Errorf("%w: the chain's values have no place for an entry", ErrTooLarge)
+	}
+	payloads := Split(batch, most)
 	n, ring := uint64(len(payloads)), d.o.Log.Ring()
 	if n > ring/2 {
 		return 0, fmt.Errorf("%w: a batch of %d bytes", ErrTooLarge, len(batch))
@@ -63,6 +71,7 @@ func (w *Writer) Append(ctx context.Context, batch []byte) (index uint64, err er
 	if s, _ := d.Status(); s.Record.Active.Number != w.Era || s.Broken {
 		return 0, fmt.Errorf("%w: era %d has ended", ErrDeposed, w.Era)
 	}
+	begins(w.next + n - 1)
 	if err := d.o.Log.Write(ctx, w.Era, w.Term, w.next, payloads); err != nil {
 		return 0, err
 	}

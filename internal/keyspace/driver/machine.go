@@ -13,6 +13,8 @@ type Machine interface {
 	Restore(index uint64, state io.Reader) error
 	// Apply applies the entries that follow, of which the first has an index, and shows the state.
 	Apply(first uint64, entries []journal.Entry) error
+	// Enter says that the entries that follow are of an era. Batches of earlier ones that are not applied yet may be lost.
+	Enter(era uint64)
 	// Snapshot returns the index of an entry that was applied, and writes the state of it, beside later calls of Apply.
 	// [Batches.Whole] says which entries can be that one.
 	Snapshot() (index uint64, write func(io.Writer) error, err error)

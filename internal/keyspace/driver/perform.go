@@ -116,6 +116,9 @@ func (d *Driver) log(call uint64, cells []Cell, n int) {
 	for i := range cells {
 		plain[i] = cells[i].Cell
 	}
+	if len(cells) > 0 && !cells[0].Lost && d.o.Heard != nil {
+		d.o.Heard()
+	}
 	before := d.core.Status().At.Next
 	d.core.Log(call, plain)
 	took := int(d.core.Status().At.Next - before)
@@ -157,6 +160,7 @@ func (d *Driver) enter(a core.Enter) error {
 		}
 		d.applied = index
 	}
+	d.o.Machine.Enter(a.Era)
 	d.base, d.tail = d.applied, append([]journal.Entry(nil), d.journal.Entries(last)[d.applied-index:]...)
 	d.o.Logger.Info("this gateway follows an era of the keyspace", "era", a.Era, "entry", last)
 	return nil

@@ -3,7 +3,6 @@ package driver_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,10 +16,10 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
-	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
+	"github.com/netcraq/netcraq/internal/verify/softkeyspace"
 )
 
 // patience is missed only by a broken machine.
@@ -33,11 +32,8 @@ type world struct {
 	log *chainlog.Eras
 	dir string
 
-	mu       sync.Mutex
-	state    driver.State
-	version  uint64
-	changed  chan struct{}
-	gateways map[string]*gateway // by address, those that run
+	near     *softkeyspace.Near
+	gateways map[string]*gateway // those that run
 	terms    uint64
 	acked    []string
 }
@@ -55,91 +51,8 @@ func newWorld(t *testing.T, ring int) *world {
 	chain := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	return &world{
 		t: t, ctx: ctx, log: chainlog.NewEras(chain, "default", 7, ring), dir: t.TempDir(),
-		changed: make(chan struct{}), gateways: make(map[string]*gateway),
+		near: softkeyspace.New(), gateways: make(map[string]*gateway),
 	}
-}
-
-// Read, Swap and Watch are those of the record.
-func (w *world) Read(context.Context) (driver.State, uint64, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.state, w.version, nil
-}
-
-func (w *world) Swap(_ context.Context, version uint64, s driver.State) (uint64, bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if version != w.version {
-		return w.version, false, nil
-	}
-	w.state, w.version = s, version+1
-	close(w.changed)
-	w.changed = make(chan struct{})
-	return w.version, true, nil
-}
-
-func (w *world) Watch(ctx context.Context, changed func(driver.State, uint64)) error {
-	for {
-		w.mu.Lock()
-		s, version, next := w.state, w.version, w.changed
-		w.mu.Unlock()
-		changed(s, version)
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// peers calls gateways of the process.
-type peers struct{ *world }
-
-func (p peers) at(g driver.Gateway) (*gateway, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if x := p.gateways[g.Address]; x != nil {
-		return x, nil
-	}
-	return nil, errors.New("no gateway is there")
-}
-
-func (p peers) Report(to driver.Gateway, from core.Disk, r core.Report) {
-	if g, err := p.at(to); err == nil {
-		go g.Reported(from, r)
-	}
-}
-
-func (p peers) Ask(ctx context.Context, to driver.Gateway, era uint64) (core.Disk, core.Answer, error) {
-	g, err := p.at(to)
-	if err != nil {
-		return core.Disk{}, core.Answer{}, err
-	}
-	return g.Ask(ctx, era)
-}
-
-func (p peers) Install(ctx context.Context, to driver.Gateway, base core.Position, c io.Reader) (core.Disk, core.Answer, error) {
-	g, err := p.at(to)
-	if err != nil {
-		return core.Disk{}, core.Answer{}, err
-	}
-	return g.Install(ctx, base, c)
-}
-
-func (p peers) Take(ctx context.Context, to driver.Gateway) (driver.Content, error) {
-	g, err := p.at(to)
-	if err != nil {
-		return driver.Content{}, err
-	}
-	return g.Take(ctx)
-}
-
-func (p peers) Fetch(ctx context.Context, to driver.Gateway, era, index uint64) (driver.Content, error) {
-	g, err := p.at(to)
-	if err != nil {
-		return driver.Content{}, err
-	}
-	return g.Fetch(ctx, era, index)
 }
 
 // machine has a list of batches.
@@ -178,6 +91,8 @@ func (m *machine) Apply(first uint64, entries []journal.Entry) error {
 	return nil
 }
 
+func (m *machine) Enter(uint64) {}
+
 func (m *machine) Snapshot() (uint64, func(io.Writer) error, error) {
 	all := m.shown()
 	return m.b.Whole(), func(w io.Writer) error {
@@ -197,8 +112,8 @@ func (w *world) start(name string) *gateway {
 	w.t.Helper()
 	g := &gateway{m: &machine{}, done: make(chan error, 1)}
 	d, err := driver.Open(driver.Options{
-		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: name, Address: name, Record: w, Log: w.log,
-		Peers: peers{w}, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second,
+		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: name, Address: name, Record: w.near, Log: w.log,
+		Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("gateway", name),
 	})
 	if err != nil {
@@ -208,9 +123,8 @@ func (w *world) start(name string) *gateway {
 	ctx, cancel := context.WithCancel(w.ctx)
 	g.stop = cancel
 	go func() { g.done <- d.Run(ctx) }()
-	w.mu.Lock()
 	w.gateways[name] = g
-	w.mu.Unlock()
+	w.near.Join(name, d)
 	w.t.Cleanup(cancel)
 	return g
 }
@@ -218,10 +132,9 @@ func (w *world) start(name string) *gateway {
 // kill ends a gateway. Its disk has what it had.
 func (w *world) kill(name string) {
 	w.t.Helper()
-	w.mu.Lock()
 	g := w.gateways[name]
 	delete(w.gateways, name)
-	w.mu.Unlock()
+	w.near.Leave(name)
 	g.stop()
 	if err := <-g.done; err != nil {
 		w.t.Errorf("%s: %v", name, err)
@@ -250,7 +163,7 @@ func (w *world) write(g *gateway, n int) {
 	}
 	for i := range n {
 		batch := fmt.Sprintf("%d/%d/%s", w.terms, i, strings.Repeat("x", rand.IntN(3000)))
-		index, err := lead.Append(w.ctx, []byte(batch))
+		index, err := lead.Append(w.ctx, []byte(batch), func(uint64) {})
 		if err == nil {
 			err = g.Counted(w.ctx, lead.Era, index)
 		}

@@ -1,0 +1,110 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
+	"github.com/netcraq/netcraq/internal/verify/softchain"
+	"github.com/netcraq/netcraq/internal/verify/softkeyspace"
+)
+
+// onDisk has the parts of a keyspace on disks.
+type onDisk struct {
+	t       *testing.T
+	ctx     context.Context
+	cluster *topology.Cluster
+	near    *softkeyspace.Near
+	dir     string
+}
+
+func newOnDisk(t *testing.T) *onDisk {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return &onDisk{t, ctx, startChain(t), softkeyspace.New(), t.TempDir()}
+}
+
+// start starts the gateway of a name.
+func (w *onDisk) start(name string) *gateway {
+	w.t.Helper()
+	g := start(w.t, w.cluster, Options{ID: 7, LockTTL: time.Second, Disk: func(o driver.Options) (*driver.Driver, error) {
+		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
+		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, 256)
+		o.CheckpointBytes = 64 << 10
+		return driver.Open(o)
+	}})
+	w.near.Join(g.address, g.Handler())
+	return g
+}
+
+// kill ends a gateway. Its disk has what it had.
+func (w *onDisk) kill(g *gateway) {
+	w.near.Leave(g.address)
+	g.kill()
+}
+
+// forget makes the chain lose the log.
+func (w *onDisk) forget(g *gateway) {
+	w.t.Helper()
+	s, _ := g.disk.Status()
+	log := chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, 256)
+	if err := log.Remove(w.ctx, s.Record.Active.Number); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// All gateways are killed and the chain loses the log. Every acknowledged write is there again, leases included, and each
+// gateway answers linearizable reads of it.
+func TestDisksKeepEverything(t *testing.T) {
+	w := newOnDisk(t)
+	names := []string{"a", "b", "c"}
+	want := make(map[string]string)
+	var lease clientv3.LeaseID
+	revision := int64(0)
+	for round := range 3 {
+		var all []*gateway
+		for _, name := range names {
+			all = append(all, w.start(name))
+		}
+		for i, g := range all {
+			c := open(t, g.address)
+			key := fmt.Sprintf("key-%d-%d", round, i)
+			put := again(func() (*clientv3.PutResponse, error) { return c.Put(w.ctx, key, "value") })(t)
+			want[key] = "value"
+			if put.Header.Revision <= revision {
+				t.Errorf("revision %d after %d", put.Header.Revision, revision)
+			}
+			revision = put.Header.Revision
+			if lease == 0 {
+				lease = again(func() (*clientv3.LeaseGrantResponse, error) { return c.Grant(w.ctx, 3600) })(t).ID
+			}
+		}
+		for _, g := range all {
+			c := open(t, g.address)
+			found := again(func() (*clientv3.GetResponse, error) { return c.Get(w.ctx, "key", clientv3.WithPrefix()) })(t)
+			for _, kv := range found.Kvs {
+				if want[string(kv.Key)] != string(kv.Value) {
+					t.Errorf("%s is %q", kv.Key, kv.Value)
+				}
+			}
+			if len(found.Kvs) != len(want) || found.Header.Revision != revision {
+				t.Errorf("round %d: %d keys at revision %d, want %d at %d", round, len(found.Kvs), found.Header.Revision, len(want), revision)
+			}
+			left := again(func() (*clientv3.LeaseTimeToLiveResponse, error) { return c.TimeToLive(w.ctx, lease) })(t)
+			if left.TTL <= 0 {
+				t.Errorf("round %d: the lease is gone", round)
+			}
+		}
+		for _, g := range all {
+			w.kill(g)
+		}
+		w.forget(all[0])
+	}
+}
