@@ -15,8 +15,8 @@ const (
 	minBundleBackoff, maxBundleBackoff = time.Second, time.Minute
 )
 
-// batching is the state of bundles on one path: reads to a node, or writes to a chain. One bundle is tried before
-// others follow. The pipeline's lock guards it.
+// batching is the state of bundles on one path: reads to a node, or writes to a chain; or that of trains to a node. One is
+// tried before others follow. The pipeline's lock guards it.
 type batching struct {
 	proven  bool          // an answer came in a bundle
 	lost    int           // times that bundles stayed without an answer since

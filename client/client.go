@@ -20,6 +20,8 @@ type Client struct {
 	ids      atomic.Uint64 // the next request id, without its slot
 	bundles  atomic.Uint64 // see Traffic
 	bundled  atomic.Uint64
+	trains   atomic.Uint64
+	refused  atomic.Uint64
 	watches  watches
 
 	bootTime func() time.Duration // see the function
@@ -110,10 +112,14 @@ func (c *Client) Map() *Map { return c.view.Load().source }
 type Traffic struct {
 	Bundles uint64 // datagrams sent with several requests in them
 	Bundled uint64 // answers to such requests
+	Trains  uint64 // several bundles that the kernel was given as one message, to cut it
+	Refused uint64 // such messages that it did not cut
 }
 
 // Traffic counts since the client was made.
-func (c *Client) Traffic() Traffic { return Traffic{c.bundles.Load(), c.bundled.Load()} }
+func (c *Client) Traffic() Traffic {
+	return Traffic{c.bundles.Load(), c.bundled.Load(), c.trains.Load(), c.refused.Load()}
+}
 
 // requestID gives one attempt an id that no other attempt of this client has, and that another client has with
 // negligible probability: a random start, counted up. The low bits name a slot of a pipeline.

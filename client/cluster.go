@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/wire"
@@ -86,7 +87,9 @@ type member struct {
 	reads  estimate // of answers to reads sent to it, from any node
 	writes estimate
 
-	batching batching // of reads
+	batching batching  // of reads
+	trains   batching  // of bundles
+	refused  time.Time // the latest refusal of the kernel to cut a train; guarded like batching
 }
 
 // newView compiles a map. Nodes that were known before keep their measurements.

@@ -14,6 +14,8 @@ type outgoing struct {
 	datagrams [batchMessages]datagram
 	messages  [batchMessages]ipv4.Message
 	n         int
+	trains    [batchMessages]train
+	coupled   int         // trains
 	open      []*datagram // datagrams that may grow, one for each path
 	ends      []finished
 }
@@ -22,7 +24,7 @@ type outgoing struct {
 type datagram struct {
 	to        *member
 	chain     *route    // of writes
-	way       *batching // state of bundles there; nil: no other attempt may join
+	way       *batching // state of the way, which a bundle or a train may not pass; nil: no other attempt may join
 	items     []item
 	slotBytes int
 	buffer    []byte
@@ -39,7 +41,6 @@ func newOutgoing() *outgoing {
 	out := new(outgoing)
 	for i := range out.messages {
 		out.datagrams[i].buffer = make([]byte, 0, wire.MaxDatagramBytes)
-		out.messages[i].Buffers = make([][]byte, 1)
 	}
 	return out
 }
@@ -83,6 +84,9 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 	}
 	return true
 }
+
+// bundleBytes returns the length of a bundle.
+func (d *datagram) bundleBytes() int { return wire.BundleBytes + len(d.items)*d.slotBytes }
 
 // goes reports whether a call's first attempt may join those in the datagram: reads to one node, or writes to one chain
 // (B4).

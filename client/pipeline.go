@@ -22,6 +22,7 @@ type pipeline struct {
 	client   *Client
 	conn     *net.UDPConn
 	packets  *ipv4.PacketConn
+	trains   bool          // the kernel may cut messages into datagrams
 	slotFree chan struct{} // wakes a goroutine that waits for a free slot, which wakes the next if there are more
 	toSend   chan struct{} // wakes the sender
 	toWatch  chan struct{} // wakes the clock
@@ -129,6 +130,7 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 		client:   c,
 		conn:     conn,
 		packets:  ipv4.NewPacketConn(conn),
+		trains:   cutsTrains(conn),
 		slotFree: make(chan struct{}, 1),
 		toSend:   make(chan struct{}, 1),
 		toWatch:  make(chan struct{}, 1),

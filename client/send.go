@@ -50,15 +50,43 @@ func (p *pipeline) sendReady(out *outgoing) {
 	p.mu.Lock()
 	now := time.Now()
 	p.load(out, now)
+	out.couple(now, p.trains)
 	p.encode(out, now)
 	p.mu.Unlock()
 	report(out.ends)
-	for sent := 0; sent < out.n; {
-		n, err := p.packets.WriteBatch(out.messages[sent:out.n], 0)
+	messages := out.messages[:out.coupled]
+	for n, t := range out.trains[:out.coupled] {
+		t.fill(&messages[n])
+		if len(t) > 1 {
+			p.client.trains.Add(1)
+		}
+	}
+	for sent := 0; sent < len(messages); {
+		n, err := p.packets.WriteBatch(messages[sent:], 0)
 		sent += max(n, 0)
-		if err != nil && sent < out.n {
-			p.unsent(&out.datagrams[sent], err)
+		if err != nil && sent < len(messages) {
+			p.sendSingly(out.trains[sent], err)
 			sent++
+		}
+	}
+}
+
+// sendSingly sends the datagrams of a train that the kernel refused to cut. If another error kept the train from being
+// sent, its attempts are repeated.
+func (p *pipeline) sendSingly(t train, err error) {
+	cut := len(t) > 1 && refusesTrains(err)
+	if cut {
+		p.client.refused.Add(1)
+		p.mu.Lock()
+		t[0].to.refused = time.Now()
+		p.mu.Unlock()
+	}
+	for _, d := range t {
+		if cut {
+			_, err = p.conn.WriteToUDPAddrPort(d.buffer, d.to.addr)
+		}
+		if err != nil {
+			p.unsent(d, err)
 		}
 	}
 }
@@ -104,7 +132,6 @@ func (p *pipeline) encode(out *outgoing, now time.Time) {
 			s := &p.slots[i.slot]
 			s.wakeAfter = s.since(now) + s.patience()
 		}
-		out.messages[n].Buffers[0], out.messages[n].Addr = d.buffer, d.to.udp
 	}
 }
 

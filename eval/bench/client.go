@@ -42,6 +42,9 @@ type ClientResult struct {
 	ValueBytes int           `json:"value_bytes"`
 	Gets       uint64        `json:"gets"`
 	Wrong      uint64        `json:"wrong"`
+	Bundles    uint64        `json:"bundles"` // datagrams with several requests, writes and warming up included
+	Trains     uint64        `json:"trains"`  // messages of several bundles, which the kernel cut
+	Refused    uint64        `json:"refused"` // such messages that it did not cut
 	Rounds     []ClientRound `json:"rounds"`
 	Host       Host          `json:"machine"`
 }
@@ -88,6 +91,8 @@ func Client(ctx context.Context, o ClientOptions) (_ *ClientResult, err error) {
 	if err := s.Do(func() error { return l.run(ctx, r) }); err != nil {
 		return nil, err
 	}
+	traffic := l.client.Traffic()
+	r.Bundles, r.Trains, r.Refused = traffic.Bundles, traffic.Trains, traffic.Refused
 	r.summarise()
 	return r, nil
 }
@@ -321,7 +326,8 @@ func (r *ClientResult) Table() ([]string, [][]string) {
 // Summary states the load and what the CPU times contain.
 func (r *ClientResult) Summary() string {
 	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %d callers with GetMany of %d keys each, on %d of the CPUs; "+
-		"%d gets, %d of those checked wrong.\n"+
+		"%d gets, %d of those checked wrong; %d bundles, %d messages that the kernel cut into several, %d that it refused.\n"+
 		"User and system CPU time, allocations and allocated bytes are per get; the system's part includes the nodes' programs.\n%v",
-		r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.Callers, r.Batch, r.CPUs, r.Gets, r.Wrong, r.Host)
+		r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.Callers, r.Batch, r.CPUs, r.Gets, r.Wrong, r.Bundles,
+		r.Trains-r.Refused, r.Refused, r.Host)
 }
