@@ -68,5 +68,8 @@ func (c *Cluster) Measure(ctx context.Context, serving kubernetes.Serving) (*Cyc
 	if err := c.latency(within, cycle); err != nil {
 		return nil, err
 	}
+	if err := c.lists(within, cycle); err != nil {
+		return nil, err
+	}
 	return cycle, nil
 }

@@ -31,6 +31,10 @@ type Cycle struct {
 	GetShare   float64            `json:"get_chain_share"` // of these reads, those that the chain answered
 	PutP50Ms   float64            `json:"update_p50_ms"`
 	PutP99Ms   float64            `json:"update_p99_ms"`
+	ListP50Ms  float64            `json:"list_p50_ms"` // of all pods, consistent, while other objects are written
+	ListP99Ms  float64            `json:"list_p99_ms"`
+	WaitP50Ms  float64            `json:"list_wait_p50_ms"` // for the watch cache, by the API server's histogram
+	WaitP99Ms  float64            `json:"list_wait_p99_ms"`
 	EtcdCPUS   float64            `json:"etcd_cpu_s"`
 	GatewayCPU float64            `json:"gateway_cpu_s"`
 	APICPUS    float64            `json:"api_cpu_s"`

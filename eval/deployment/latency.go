@@ -19,14 +19,16 @@ const (
 	valueBytes = 256
 )
 
+// configMap is the ConfigMap that is read and updated.
+func configMap(n int) []byte {
+	return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q},
+		"data": {"number": "%d", "value": %q}}`, name, n, strings.Repeat("v", valueBytes))
+}
+
 // latency measures reads and updates of one ConfigMap, one after the other. The API server answers such a read from its
 // store and not from its watch cache.
 func (c *Cluster) latency(ctx context.Context, r *Cycle) error {
-	body := func(n int) []byte {
-		return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q},
-			"data": {"number": "%d", "value": %q}}`, name, n, strings.Repeat("v", valueBytes))
-	}
-	if err := c.try(ctx, http.MethodPost, configMaps, jsonKind, body(0)); err != nil {
+	if err := c.try(ctx, http.MethodPost, configMaps, jsonKind, configMap(0)); err != nil {
 		return err
 	}
 	defer func() { _ = c.try(ctx, http.MethodDelete, configMaps+"/"+name, "", nil) }() // the cluster is removed anyway
@@ -47,7 +49,7 @@ func (c *Cluster) latency(ctx context.Context, r *Cycle) error {
 		return err
 	}
 	puts, err := timed(c.o.Requests, func(n int) error {
-		return c.api.Do(ctx, http.MethodPut, configMaps+"/"+name, jsonKind, body(n), nil)
+		return c.api.Do(ctx, http.MethodPut, configMaps+"/"+name, jsonKind, configMap(n), nil)
 	})
 	if err != nil {
 		return err

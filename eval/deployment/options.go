@@ -17,13 +17,14 @@ type Options struct {
 	First    int                  // that it has before
 	Hold     time.Duration        // for which it has all of them
 	Requests int                  // to the API server, one after the other, for their latency
+	Lists    time.Duration        // for which consistent lists are measured; 0: not at all
 	Rounds   int
 	Progress func(string)
 }
 
 // Defaults are the figures of the paper.
 func Defaults() Options {
-	o := Options{Pods: 25, First: 2, Hold: 10 * time.Second, Requests: 200, Rounds: 3}
+	o := Options{Pods: 25, First: 2, Hold: 10 * time.Second, Requests: 200, Lists: 10 * time.Second, Rounds: 3}
 	for _, store := range kubernetes.Stores {
 		o.Serving = append(o.Serving, kubernetes.Serving{Store: store})
 	}

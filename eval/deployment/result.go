@@ -94,7 +94,8 @@ func (r *Result) median(way int) Cycle {
 func (c *Cycle) values() []*float64 {
 	return []*float64{
 		&c.WindowS, &c.EtcdReads, &c.EtcdWrites, &c.Proposals, &c.ChainReads, &c.ChainShare, &c.ReadyS, &c.GoneS,
-		&c.APIP50Ms, &c.APIP99Ms, &c.GetP50Ms, &c.GetP99Ms, &c.GetShare, &c.PutP50Ms, &c.PutP99Ms, &c.EtcdCPUS,
+		&c.APIP50Ms, &c.APIP99Ms, &c.GetP50Ms, &c.GetP99Ms, &c.GetShare, &c.PutP50Ms, &c.PutP99Ms,
+		&c.ListP50Ms, &c.ListP99Ms, &c.WaitP50Ms, &c.WaitP99Ms, &c.EtcdCPUS,
 		&c.GatewayCPU, &c.APICPUS,
 	}
 }
@@ -114,7 +115,8 @@ func Title(s kubernetes.Serving) string {
 // Table returns a row for each way, and one for the paper.
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{"API server's store", "reads at etcd", "writes", "from the chain", "25 ready", "API p50", "API p99",
-		"get p50", "get p99", "update p50", "update p99", "etcd CPU", "gateway CPU"}
+		"get p50", "get p99", "update p50", "update p99", "list p50", "list wait p50",
+		"etcd CPU", "gateway CPU"}
 	header[4] = fmt.Sprintf("%d ready", r.Pods)
 	var rows [][]string
 	for i := range r.Medians {
@@ -124,7 +126,8 @@ func (r *Result) Table() ([]string, [][]string) {
 		rows = append(rows, []string{
 			Title(m.Serving), fmt.Sprintf("%.0f", m.EtcdReads), fmt.Sprintf("%.0f", m.EtcdWrites),
 			fmt.Sprintf("%.0f %%", 100*m.ChainShare), s(m.ReadyS), ms(m.APIP50Ms), ms(m.APIP99Ms), ms(m.GetP50Ms),
-			ms(m.GetP99Ms), ms(m.PutP50Ms), ms(m.PutP99Ms), s(m.EtcdCPUS), s(m.GatewayCPU),
+			ms(m.GetP99Ms), ms(m.PutP50Ms), ms(m.PutP99Ms), ms(m.ListP50Ms), ms(m.WaitP50Ms),
+			s(m.EtcdCPUS), s(m.GatewayCPU),
 		})
 	}
 	paper := []string{"the paper", fmt.Sprintf("%.0f", Paper.Reads), fmt.Sprintf("%.0f", Paper.Writes),
@@ -139,6 +142,8 @@ func (r *Result) Table() ([]string, [][]string) {
 func (r *Result) Summary() string {
 	return fmt.Sprintf("A Deployment of %d pods grows to %d, keeps them for %.0f s, and is scaled to none: medians of %d "+
 		"rounds.\nAPI p50 and p99: all requests meanwhile but watches, by the API server's histogram. get and update: one "+
-		"ConfigMap, one request after the other, afterwards.\nThe paper's share: reads of the 25 pairs that are read most. "+
-		"%s.", r.First, r.Pods, r.HoldS, len(r.Rounds), strings.Join(r.Settings, "; "))
+		"ConfigMap, one request after the other, afterwards. list: consistent lists of pods, %d a second beside %d writes of a "+
+		"ConfigMap, and the time for which the API server waited for its watch cache.\nThe paper's share: reads of the 25 "+
+		"pairs that are read most. %s.", r.First, r.Pods, r.HoldS, len(r.Rounds),
+		listsPerSecond, writesPerSecond, strings.Join(r.Settings, "; "))
 }

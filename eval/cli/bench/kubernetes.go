@@ -53,6 +53,7 @@ first.`,
 	f.IntVar(&o.First, "first", o.First, "number of pods before")
 	f.DurationVar(&o.Hold, "hold", o.Hold, "time for which all pods run")
 	f.IntVar(&o.Requests, "requests", o.Requests, "number of reads, and of updates, whose latency is measured")
+	f.DurationVar(&o.Lists, "lists", o.Lists, "time for which consistent lists are measured")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
 	return c
 }

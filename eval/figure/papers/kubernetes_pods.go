@@ -83,6 +83,7 @@ func openKubernetesPods(ctx context.Context, tools Tools, env figure.Env) (figur
 		return nil, err
 	}
 	o.Progress, o.Hold, o.Cluster.Members = env.Say, env.Plan.Window, kubernetes.MostMembers
+	o.Lists = 0
 	cluster, err := deployment.Open(ctx, o)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &figure.Unable{Why: err.Error()}
