@@ -149,6 +149,27 @@ func TestWritesWhenAuthIsEnabled(t *testing.T) {
 	}
 }
 
+// TestTokensDoNotWait: while calls wait for the sessions of other gateways, because authentication is enabled, clients get
+// tokens, and users are managed.
+func TestTokensDoNotWait(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	authenticate(t, open(t, etcd))
+	a := startCached(t, etcd, cluster, Cache{Lease: time.Hour})
+	<-a.cache.Gone()
+	root := openAs(t, a.address, "root")
+	if r := must(root.AuthStatus(t.Context()))(t); !r.Enabled || r.AuthRevision == 0 {
+		t.Errorf("%v", r)
+	}
+	if r := must(root.UserList(t.Context()))(t); len(r.Users) != 2 || r.Header.Revision != 0 || r.Header.ClusterId == 0 {
+		t.Errorf("%v", r)
+	}
+	within, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if r, err := root.Get(within, "mine"); err == nil {
+		t.Errorf("a read did not wait: %v", r)
+	}
+}
+
 // TestLocksPassByTheCache: a gateway whose cache ended executes locks itself. etcd would delete the key of a lock that is given up
 // whenever that happens, when gateways cache again too.
 func TestLocksPassByTheCache(t *testing.T) {

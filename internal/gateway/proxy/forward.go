@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -57,6 +58,9 @@ type forwarder struct {
 // handle passes on a call.
 func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 	ctx := onward(down.Context())
+	if f.cache != nil && service(method) == "etcdserverpb.Auth" {
+		return f.auth(ctx, method, down)
+	}
 	if f.cache != nil {
 		bypassed, err := f.cache.Bypassed(ctx)
 		if err != nil {
@@ -169,6 +173,28 @@ func inTurn(ctx context.Context, down grpc.ServerStream) context.Context {
 		return engine.WithReceive(ctx, call.Receive)
 	}
 	return ctx
+}
+
+// auth passes on a call about users and tokens, which reads and writes no keys, at once: clients wait less for a token than
+// others must wait when authentication was enabled. A revision could not be shown yet, so the answer has none.
+func (f *forwarder) auth(ctx context.Context, method string, down grpc.ServerStream) error {
+	var in, out frame
+	if err := down.RecvMsg(&in); err != nil {
+		return err
+	}
+	defer in.free()
+	defer out.free()
+	if err := f.invoke(inTurn(ctx, down), method, &in, &out, down); err != nil {
+		return err
+	}
+	var answer pb.AuthEnableResponse // every answer begins with the header
+	if err := f.codec.Unmarshal(out.data, &answer); err != nil {
+		return err
+	}
+	if answer.Header != nil {
+		answer.Header.Revision = 0
+	}
+	return down.SendMsg(&answer)
 }
 
 // invoke has etcd execute a call.
