@@ -392,17 +392,17 @@ race: bpf $(TOOLS)/gotestsum ## Run the tests that need no BPF under the race de
 	@$(LIST_FLAKY)
 
 .PHONY: format-check
-BPF_SOURCES = $(shell git ls-files 'bpf/*.[ch]' 'eval/bpf/*.[ch]' | grep -v '\.gen\.h$$')
+C_SOURCES = $(shell git ls-files 'bpf/*.[ch]' 'eval/bpf/*.[ch]' 'clients/*.[ch]' | grep -v netcraq_wire.h | grep -v '\.gen\.h$$')
 format-check: ## Check the format of Go and C sources
 	@scripts/setup.sh format
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on: $$unformatted"; exit 1; }
-	clang-format-19 --dry-run --Werror $(BPF_SOURCES)
+	clang-format-19 --dry-run --Werror $(C_SOURCES)
 
 .PHONY: format
 format: ## Format Go and C sources
 	@scripts/setup.sh format
 	gofmt -w $$(git ls-files '*.go')
-	clang-format-19 -i $(BPF_SOURCES)
+	clang-format-19 -i $(C_SOURCES)
 
 # The API of the packages that others import, against the one that was recorded last. `make api-record` accepts changes.
 PUBLIC := client wire

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cli/clitest/command"
 )
 
@@ -27,8 +28,22 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	command.Main(m)
+	if os.Getenv(clitest.AsCommand) != "" {
+		command.Main(m)
+		return
+	}
+	var err error
+	if programs, err = os.MkdirTemp("", "conformance"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
 }
+
+// programs is the directory of compiled programs.
+var programs string
 
 // language is a client and the command of its driver.
 type language struct {
@@ -44,6 +59,7 @@ var languages = []language{
 	}},
 	{"Python", func(t *testing.T) *exec.Cmd { return python(t) }},
 	{"Python asyncio", func(t *testing.T) *exec.Cmd { return python(t, "aio") }},
+	{"C", func(t *testing.T) *exec.Cmd { return exec.Command(compileC(t, "driver")) }},
 }
 
 func python(t *testing.T, args ...string) *exec.Cmd {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
@@ -25,6 +27,38 @@ func pythonTest(t *testing.T, name string, environment ...string) {
 	runProgram(t, environment, python(t).Path, "-B", filepath.Join("..", "python", "tests", name))
 }
 
+// sanitized are the options by which the C client is compiled for tests: warnings and undefined behaviour are errors.
+var sanitized = []string{"-std=c11", "-g", "-O0", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined",
+	"-fno-sanitize-recover=all"}
+
+// compileC compiles the C client and one of its test programs, if no earlier test did, and returns the program's path.
+func compileC(t *testing.T, name string) string {
+	t.Helper()
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		missing(t, "gcc is needed: `scripts/setup.sh test` installs it")
+	}
+	program, c := filepath.Join(programs, name), filepath.Join("..", "c")
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
+	args := append(slices.Clone(sanitized), "-o", program, filepath.Join(c, "tests", name+".c"))
+	if name == "driver" {
+		if _, err := os.Stat("/usr/include/openssl/ssl.h"); err != nil {
+			missing(t, "OpenSSL's headers are needed: `scripts/setup.sh test` installs them")
+		}
+		args = append(args, "-DWITH_OPENSSL", filepath.Join(c, "netcraq.c"), filepath.Join(c, "netcraq_openssl.c"), "-lssl",
+			"-lcrypto")
+	}
+	runProgram(t, nil, compiler, args...)
+	return program
+}
+
+// TestCRandomBytes gives the C client random bytes in the place of what comes from a network, under the sanitizers.
+func TestCRandomBytes(t *testing.T) {
+	runProgram(t, nil, compileC(t, "random_bytes"), "5000", strconv.FormatUint(seedOf(t), 10))
+}
+
 // TestPythonRandomBytes gives the Python client random bytes in the place of what comes from a network.
 func TestPythonRandomBytes(t *testing.T) { pythonTest(t, "test_random_bytes.py", "ROUNDS=4000") }
 
@@ -32,4 +66,9 @@ func TestPythonRandomBytes(t *testing.T) { pythonTest(t, "test_random_bytes.py",
 func TestPythonSideBySide(t *testing.T) {
 	path := writeCluster(t, softchain.Start(t, 3, 4, 1000))
 	pythonTest(t, "test_side_by_side.py", topology.PathVariable+"="+path)
+}
+
+// TestCFork forks a process with a client in C.
+func TestCFork(t *testing.T) {
+	runProgram(t, nil, compileC(t, "fork"), writeCluster(t, softchain.Start(t, 3, 4, 1000)))
 }

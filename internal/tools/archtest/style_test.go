@@ -16,8 +16,14 @@ const (
 	maxFunctionLines = 70
 )
 
+// oneSource is the file that programs take over by copying it, and so has more than one idea (0076).
+const oneSource = "clients/c/netcraq.c"
+
 func TestFilesAreShort(t *testing.T) {
 	files(t, func(path string, text []byte) {
+		if path == oneSource {
+			return
+		}
 		if lines := bytes.Count(text, []byte("\n")); lines > maxFileLines && !isGenerated(text) {
 			t.Errorf("%s has %d lines, more than %d: two ideas?", path, lines, maxFileLines)
 		}
