@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,11 @@ func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
 // options returns the flags as options of package connect.
 func (f *ClusterFlags) options() connect.Options {
 	return connect.Options{File: f.File, Controllers: f.Controllers, Identity: f.identity, Notice: notice}
+}
+
+// Identity is the directory of the client's certificate; empty: none.
+func (f *ClusterFlags) Identity() string {
+	return cmp.Or(f.identity, os.Getenv(connect.IdentityVariable))
 }
 
 // notice tells the user, once, which cluster a command uses.

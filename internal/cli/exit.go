@@ -17,6 +17,7 @@ const (
 	ExitOutcomeUnknown = 5
 	ExitLocked         = 6
 	ExitLockLost       = 7
+	ExitBroken         = 8
 )
 
 // StatusError is an error with an exit status of its own.

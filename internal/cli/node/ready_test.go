@@ -41,7 +41,7 @@ func TestUnready(t *testing.T) {
 		"without a port": {agent.Report{Membership: &serving, PortTrouble: "port eth0: there is no such interface"}, "port eth0"},
 		"without answer": {agent.Report{Error: "no answer"}, "no answer"},
 	} {
-		if why := unready(&c.report); (why == "") != (c.want == "") || !strings.Contains(why, c.want) {
+		if why := c.report.Unready(); (why == "") != (c.want == "") || !strings.Contains(why, c.want) {
 			t.Errorf("%s: %q, want %q", name, why, c.want)
 		}
 	}

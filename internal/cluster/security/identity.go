@@ -61,8 +61,11 @@ func (i *Identity) Refusals() *Refusals {
 }
 
 // Files are the paths of the identity's certificate, key and authority, for servers that read them themselves.
-func (i *Identity) Files() (cert, key, authority string) {
-	return filepath.Join(i.dir, certFile), filepath.Join(i.dir, keyFile), filepath.Join(i.dir, authorityFile)
+func (i *Identity) Files() (cert, key, authority string) { return Files(i.dir) }
+
+// Files are the paths of the certificate, key and authority in an identity's directory.
+func Files(dir string) (cert, key, authority string) {
+	return filepath.Join(dir, certFile), filepath.Join(dir, keyFile), filepath.Join(dir, authorityFile)
 }
 
 // Revoked is the path of the list of revoked certificates, which need not exist.

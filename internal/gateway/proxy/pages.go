@@ -237,12 +237,17 @@ func (s *Server) checkVersion(ctx context.Context) (answers bool, err error) {
 		code := status.Code(err)
 		return code != codes.Unavailable && code != codes.DeadlineExceeded, nil
 	}
+	return true, recent(answer.Version)
+}
+
+// recent returns an error if gateways do not serve a version of etcd.
+func recent(version string) error {
 	var major, minor int
-	if _, err := fmt.Sscanf(answer.Version, "%d.%d", &major, &minor); err != nil {
-		return true, fmt.Errorf("etcd's version %q is not one: %w", answer.Version, err)
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("etcd's version %q is not one: %w", version, err)
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
-		return true, fmt.Errorf("etcd is version %s: the gateway needs %d.%d or later", answer.Version, oldestMajor, oldestMinor)
+		return fmt.Errorf("etcd is version %s: the gateway needs %d.%d or later", version, oldestMajor, oldestMinor)
 	}
-	return true, nil
+	return nil
 }

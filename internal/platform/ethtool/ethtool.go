@@ -16,6 +16,8 @@ const (
 	getStats      = 0x1d
 	getSetCount   = 0x37
 	setTxChecksum = 0x17
+	getFlags      = 0x25
+	flagLRO       = 1 << 15
 	statSet       = 1
 	nameBytes     = 32
 	maxStats      = 1 << 14
@@ -26,6 +28,12 @@ func SetGRO(device string, on bool) error { return set(device, unix.ETHTOOL_SGRO
 
 // SetTxChecksum says whether checksums of sent packets are left to the device.
 func SetTxChecksum(device string, on bool) error { return set(device, setTxChecksum, on) }
+
+// LRO reports whether large receive offload is on.
+func LRO(device string) bool {
+	value := struct{ command, data uint32 }{command: getFlags}
+	return call(device, unsafe.Pointer(&value)) == nil && value.data&flagLRO != 0
+}
 
 // Stats returns the names and values of the counters of a device's driver; none if it has none.
 func Stats(device string) (names []string, values []uint64) {

@@ -31,13 +31,22 @@ const (
 	podGrowPin = pods.GrowPin
 )
 
-// makePinDirectory makes the directory, and mounts the BPF file system if it is not mounted.
-func makePinDirectory(pin string) error {
+// bpfMounted reports whether the BPF file system is mounted where nodes pin.
+func bpfMounted() (bool, error) {
 	var fs unix.Statfs_t
 	if err := eintr.Retry(func() error { return unix.Statfs(bpfFS, &fs) }); err != nil {
-		return fmt.Errorf("%s: %w: is sysfs mounted?", bpfFS, err)
+		return false, fmt.Errorf("%s: %w: is sysfs mounted?", bpfFS, err)
 	}
-	if fs.Type != unix.BPF_FS_MAGIC {
+	return fs.Type == unix.BPF_FS_MAGIC, nil
+}
+
+// makePinDirectory makes the directory, and mounts the BPF file system if it is not mounted.
+func makePinDirectory(pin string) error {
+	mounted, err := bpfMounted()
+	if err != nil {
+		return err
+	}
+	if !mounted {
 		if err := unix.Mount("bpf", bpfFS, "bpf", 0, ""); err != nil {
 			return fmt.Errorf("mounting the BPF file system on %s: %w: run as root", bpfFS, err)
 		}

@@ -22,8 +22,8 @@ func explainLoad(err error, pin string) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("the kernel refuses BPF programs: run as root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), or use --plane soft: %w", err)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("Linux %s lacks a feature that the XDP plane needs (6.1 or newer is wanted); use --plane soft: %w",
-			kernelRelease(), err)
+		return fmt.Errorf("Linux %s lacks a feature that the XDP plane needs (%d.%d or newer is wanted); use --plane soft: %w",
+			kernelRelease(), oldestMajor, oldestMinor, err)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.E2BIG):
 		return fmt.Errorf("the tables are larger than the kernel or its memory allows: lower --objects, --sessions or --cell-bytes: %w", err)
 	}

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/finding"
+)
+
+// state returns the worst state of a check's findings.
+func state(list []finding.Finding, check string) finding.State {
+	for _, s := range []finding.State{finding.Broken, finding.Warning, finding.Unknown, finding.OK} {
+		if slices.ContainsFunc(list, func(f finding.Finding) bool { return f.Check == check && f.State == s }) {
+			return s
+		}
+	}
+	return "none"
+}
+
+func TestOfSnapshot(t *testing.T) {
+	whole := func() *admin.Snapshot {
+		return &admin.Snapshot{
+			Replicas: 3, Tags: true, Shards: admin.ShardCounts{Total: 4, FullyReplicated: 4}, Nodes: []admin.Node{{Name: "n1", Standing: "up"}},
+			Controllers: []admin.Controller{{Address: "c1", Leads: true}},
+		}
+	}
+	for _, c := range []struct {
+		change func(*admin.Snapshot)
+		check  string
+		want   finding.State
+	}{
+		{func(*admin.Snapshot) {}, "shards", finding.OK},
+		{func(s *admin.Snapshot) { s.Shards.FullyReplicated, s.Shards.Down = 3, 1 }, "shards", finding.Broken},
+		{func(s *admin.Snapshot) { s.Shards.FullyReplicated, s.Shards.UnderReplicated = 3, 1 }, "shards", finding.Warning},
+		{func(s *admin.Snapshot) { s.Shards.FullyReplicated, s.Shards.Changing = 3, 1 }, "shards", finding.Warning},
+		{func(s *admin.Snapshot) { s.Notes = []string{"4 shards have members with the same zone"} }, "cluster", finding.Warning},
+		{func(s *admin.Snapshot) { s.Nodes[0].Trouble = "it is silent" }, "node", finding.Warning},
+		{func(s *admin.Snapshot) { s.Controllers = append(s.Controllers, admin.Controller{Address: "c2"}) }, "controller", finding.Warning},
+		{func(s *admin.Snapshot) { s.Tags = false }, "tags", finding.Warning},
+	} {
+		s := whole()
+		c.change(s)
+		list := OfSnapshot(s)
+		if got := state(list, c.check); got != c.want {
+			t.Errorf("%s is %s, want %s: %+v", c.check, got, c.want, list)
+		}
+		others := slices.DeleteFunc(list, func(f finding.Finding) bool { return f.Check == c.check })
+		if len(others) != finding.Count(others, finding.OK) {
+			t.Errorf("%s: %+v", c.check, others)
+		}
+	}
+}
+
+func TestOfReports(t *testing.T) {
+	for _, c := range []struct {
+		report agent.Report
+		want   finding.State
+	}{
+		{agent.Report{Plane: "xdp", Mode: "native"}, finding.OK},
+		{agent.Report{Plane: "soft"}, finding.OK},
+		{agent.Report{Plane: "xdp", Mode: "generic", Why: "the driver cannot"}, finding.Warning},
+		{agent.Report{Plane: "soft", WaitingFor: []string{"n2"}}, finding.Warning},
+		{agent.Report{Error: "connection refused"}, finding.Broken},
+	} {
+		if got := state(OfReports([]*agent.Report{&c.report}), "agent"); got != c.want {
+			t.Errorf("%+v is %s, want %s", c.report, got, c.want)
+		}
+	}
+}
+
+// TestCertificatesThatEnd has the earliest end of a file's certificates judged.
+func TestCertificatesThatEnd(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	file := filepath.Join(t.TempDir(), "cert.pem")
+	write := func(ends ...time.Duration) {
+		var text []byte
+		for _, end := range ends {
+			c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.Add(end)}
+			der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		ends []time.Duration
+		want finding.State
+	}{
+		{[]time.Duration{365 * day}, finding.OK}, {[]time.Duration{365 * day, 3 * day}, finding.Warning},
+		{[]time.Duration{-day, 365 * day}, finding.Broken}, {nil, finding.Broken},
+	} {
+		write(c.ends...)
+		if list := Certificates(now, file); list[0].State != c.want {
+			t.Errorf("%v: %+v", c.ends, list)
+		}
+	}
+	if list := Certificates(now, file+"none"); list[0].State != finding.Broken {
+		t.Errorf("%+v", list)
+	}
+}
