@@ -3847,6 +3847,7 @@ type Keyspace struct {
 	Recovering    uint64                 `protobuf:"varint,4,opt,name=recovering,proto3" json:"recovering,omitempty"` // the number of the era that is being prepared; 0: none
 	Next          []*KeyspaceDisk        `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`
 	Gateways      []*KeyspaceGateway     `protobuf:"bytes,6,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	Secret        []byte                 `protobuf:"bytes,7,opt,name=secret,proto3" json:"secret,omitempty"` // by which its gateways know each other; only for roles that may be a gateway's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3919,6 +3920,13 @@ func (x *Keyspace) GetNext() []*KeyspaceDisk {
 func (x *Keyspace) GetGateways() []*KeyspaceGateway {
 	if x != nil {
 		return x.Gateways
+	}
+	return nil
+}
+
+func (x *Keyspace) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
 	}
 	return nil
 }
@@ -4483,7 +4491,7 @@ const file_controller_proto_rawDesc = "" +
 	"\bkeyspace\x18\x02 \x01(\v2\x1f.netcraq.controller.v1.KeyspaceR\bkeyspace\"I\n" +
 	"\x13SetKeyspaceResponse\x12\x18\n" +
 	"\aswapped\x18\x01 \x01(\bR\aswapped\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\x87\x02\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\x9f\x02\n" +
 	"\bKeyspace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12:\n" +
@@ -4492,7 +4500,8 @@ const file_controller_proto_rawDesc = "" +
 	"recovering\x18\x04 \x01(\x04R\n" +
 	"recovering\x127\n" +
 	"\x04next\x18\x05 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04next\x12B\n" +
-	"\bgateways\x18\x06 \x03(\v2&.netcraq.controller.v1.KeyspaceGatewayR\bgateways\"\x9d\x01\n" +
+	"\bgateways\x18\x06 \x03(\v2&.netcraq.controller.v1.KeyspaceGatewayR\bgateways\x12\x16\n" +
+	"\x06secret\x18\a \x01(\fR\x06secret\"\x9d\x01\n" +
 	"\vKeyspaceEra\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x129\n" +
 	"\x05disks\x18\x02 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x05disks\x12;\n" +

@@ -14,6 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/keyspace/record"
 )
 
@@ -77,7 +78,7 @@ func (c *Controller) Keyspace(
 	for err == nil {
 		out := &controllerv1.KeyspaceResponse{Version: sent}
 		if k != nil {
-			out.Keyspace = record.Encode(k)
+			out.Keyspace = keyspaceFor(security.RoleOf(stream.Context()), k)
 		}
 		if err := stream.Send(out); err != nil || !in.GetFollow() {
 			return err
@@ -85,6 +86,15 @@ func (c *Controller) Keyspace(
 		k, sent, err = c.nextKeyspace(stream.Context(), in.GetName(), sent)
 	}
 	return err
+}
+
+// keyspaceFor is what a role may know of a keyspace. Without security everybody may know everything.
+func keyspaceFor(role security.Role, k *record.Keyspace) *controllerv1.Keyspace {
+	out := record.Encode(k)
+	if role != "" && role != security.Admin && role != security.Operator {
+		out.Secret = nil
+	}
+	return out
 }
 
 // nextKeyspace waits for the record that comes after a version. It returns nil and that version if none comes for long.
@@ -155,7 +165,7 @@ func (c *Controller) keyspaceStatus() (all []*controllerv1.Keyspace) {
 	c.view.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(records)) {
 		if k, err := keyspaceOf(records[name]); err == nil && k != nil {
-			all = append(all, record.Encode(k))
+			all = append(all, keyspaceFor(security.Reader, k))
 		}
 	}
 	return all

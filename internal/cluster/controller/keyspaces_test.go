@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/record"
@@ -177,5 +178,16 @@ func TestKeyspaceRecordRefused(t *testing.T) {
 	o.Name = "two"
 	if _, err := record.Open(c.soon(), o); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("a record that is not valid: %v", err)
+	}
+}
+
+// TestSecretsOfKeyspaces: only roles that may be a gateway's learn how gateways know each other.
+func TestSecretsOfKeyspaces(t *testing.T) {
+	k := &record.Keyspace{Name: "one", ID: 1, Secret: []byte("secret")}
+	for _, role := range append([]security.Role{""}, security.Roles...) {
+		may := role == "" || role == security.Operator || role == security.Admin
+		if got := keyspaceFor(role, k).GetSecret(); may != (len(got) > 0) {
+			t.Errorf("%q gets the secret %q", role, got)
+		}
 	}
 }

@@ -19,6 +19,7 @@ const (
 	maxDisks    = 9
 	maxGateways = 64
 	maxText     = 253 // bytes of a member's name or of an address
+	secretBytes = 32
 )
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
@@ -35,13 +36,15 @@ func CheckName(name string) error {
 type Keyspace struct {
 	Name string
 	ID   uint64 // drawn when it was made
+	// Secret is that by which gateways know each other, drawn too. It is missing in what users see.
+	Secret []byte
 	driver.State
 }
 
 // Encode returns the message of a record.
 func Encode(k *Keyspace) *controllerv1.Keyspace {
 	out := &controllerv1.Keyspace{
-		Name: k.Name, Id: k.ID, Recovering: k.Recovering, Next: encodeDisks(k.Next),
+		Name: k.Name, Id: k.ID, Secret: k.Secret, Recovering: k.Recovering, Next: encodeDisks(k.Next),
 		Active: &controllerv1.KeyspaceEra{
 			Number: k.Active.Number, Disks: encodeDisks(k.Active.Set),
 			Base: &controllerv1.KeyspacePosition{
@@ -70,7 +73,7 @@ func encodeDisks(disks []core.Disk) (out []*controllerv1.KeyspaceDisk) {
 
 // Decode reads a message, and returns an error for a record that no gateway can have written.
 func Decode(in *controllerv1.Keyspace) (*Keyspace, error) {
-	k := &Keyspace{Name: in.GetName(), ID: in.GetId()}
+	k := &Keyspace{Name: in.GetName(), ID: in.GetId(), Secret: in.GetSecret()}
 	base := in.GetActive().GetBase()
 	k.Record = core.Record{
 		Active: core.Era{
@@ -106,6 +109,8 @@ func (k *Keyspace) check() error {
 	switch {
 	case k.ID == 0:
 		return errors.New("it has no number")
+	case len(k.Secret) != 0 && len(k.Secret) != secretBytes:
+		return fmt.Errorf("its secret has %d bytes, not %d", len(k.Secret), secretBytes)
 	case r.Active.Number == 0 && (len(r.Active.Set) > 0 || r.Active.Base != core.Position{}):
 		return errors.New("it has no era, but disks or a base of one")
 	case r.Active.Number > 0 && r.Active.Base.Era >= r.Active.Number:

@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -57,8 +58,9 @@ type Options struct {
 
 // Record is the record of one keyspace. It implements [driver.Record], and is safe for concurrent use.
 type Record struct {
-	o  Options
-	id uint64
+	o      Options
+	id     uint64
+	secret []byte
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn
@@ -75,47 +77,54 @@ func Open(ctx context.Context, o Options) (*Record, error) {
 	}
 	r := &Record{o: o, conns: make(map[string]*grpc.ClientConn)}
 	for {
-		id, err := r.find(ctx)
+		k, err := r.find(ctx)
 		switch {
 		case err != nil:
 			return nil, errors.Join(err, r.Close())
-		case id == 0:
+		case k == nil:
 			continue
-		case o.Known != 0 && id != o.Known:
+		case o.Known != 0 && k.ID != o.Known:
 			return nil, errors.Join(fmt.Errorf("%w: the controllers' keyspace %s has the number %x, and the disk is of %x. "+
-				"Name the controllers of its cluster, or another directory", ErrOther, o.Name, id, o.Known), r.Close())
+				"Name the controllers of its cluster, or another directory", ErrOther, o.Name, k.ID, o.Known), r.Close())
+		case len(k.Secret) == 0:
+			return nil, errors.Join(errors.New("this identity may not serve a keyspace: use one with the role operator"),
+				r.Close())
 		}
-		r.id = id
+		r.id, r.secret = k.ID, k.Secret
 		return r, nil
 	}
 }
 
-// find returns the keyspace's number, and makes the keyspace if there is none. 0: try again.
-func (r *Record) find(ctx context.Context) (id uint64, err error) {
+// find returns the keyspace, and makes it if there is none. nil: try again.
+func (r *Record) find(ctx context.Context) (*Keyspace, error) {
 	k, version, _, err := r.read(ctx)
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case k != nil:
-		return k.ID, nil
+		return k, nil
 	case r.o.Known != 0:
-		return 0, fmt.Errorf("%w: it is keyspace %s with the number %x. Was the controllers' data lost or replaced? "+
+		return nil, fmt.Errorf("%w: it is keyspace %s with the number %x. Was the controllers' data lost or replaced? "+
 			"Name the controllers of its cluster; nothing is made anew over existing data", ErrGone, r.o.Name, r.o.Known)
 	}
-	own := &Keyspace{Name: r.o.Name, ID: rand.Uint64() | 1}
+	own := &Keyspace{Name: r.o.Name, ID: rand.Uint64() | 1, Secret: make([]byte, secretBytes)}
+	_, _ = cryptorand.Read(own.Secret) // never fails
 	_, swapped, err := r.swap(ctx, version, own)
 	switch {
 	case err != nil && refused(err):
-		return 0, plain(err)
+		return nil, plain(err)
 	case err != nil || !swapped:
 		retry.Sleep(ctx, pauseMin)
-		return 0, ctx.Err() // it is read again
+		return nil, ctx.Err() // it is read again
 	}
-	return own.ID, nil
+	return own, nil
 }
 
 // ID is the number of the keyspace.
 func (r *Record) ID() uint64 { return r.id }
+
+// Secret is that by which the keyspace's gateways know each other.
+func (r *Record) Secret() []byte { return r.secret }
 
 // Close ends the connections.
 func (r *Record) Close() error {
@@ -152,7 +161,7 @@ func (r *Record) own(k *Keyspace, version uint64) (s driver.State, _ uint64, err
 // Swap implements [driver.Record]. A controller that has just answered is asked once, because a second attempt would
 // find the record of the first one.
 func (r *Record) Swap(ctx context.Context, version uint64, s driver.State) (now uint64, swapped bool, err error) {
-	now, swapped, err = r.swap(ctx, version, &Keyspace{Name: r.o.Name, ID: r.id, State: s})
+	now, swapped, err = r.swap(ctx, version, &Keyspace{Name: r.o.Name, ID: r.id, Secret: r.secret, State: s})
 	if err != nil {
 		err = plain(err)
 	}

@@ -16,7 +16,7 @@ import (
 // example is a keyspace in era 3 that prepares era 5.
 func example() *Keyspace {
 	disks := []core.Disk{{Name: 1, Identity: 11}, {Name: 2, Identity: 12}, {Name: 3, Identity: 13}}
-	k := &Keyspace{Name: "one", ID: 7, State: driver.State{Record: core.Record{
+	k := &Keyspace{Name: "one", ID: 7, Secret: make([]byte, secretBytes), State: driver.State{Record: core.Record{
 		Active:     core.Era{Number: 3, Set: disks, Base: core.Position{Era: 2, Index: 40, Term: 6}},
 		Recovering: 5, Next: disks[:2],
 	}}}
@@ -33,6 +33,7 @@ func TestDecode(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Keyspace){
 		"no number":        func(k *Keyspace) { k.ID = 0 },
+		"its secret":       func(k *Keyspace) { k.Secret = k.Secret[1:] },
 		"keyspace name":    func(k *Keyspace) { k.Name = "a/b" },
 		"no era":           func(k *Keyspace) { k.Active.Number = 0 },
 		"begins with":      func(k *Keyspace) { k.Active.Base.Era = 3 },
@@ -103,6 +104,8 @@ func TestCheckChange(t *testing.T) {
 		{"a base before the last one", func(k *Keyspace) { activated(k); k.Active.Base.Index = 39 }, false},
 		{"a base of an earlier era", func(k *Keyspace) { activated(k); k.Active.Base.Era = 2 }, false},
 		{"another keyspace", func(k *Keyspace) { k.ID = 8 }, false},
+		{"another secret", func(k *Keyspace) { k.Secret[3]++ }, false},
+		{"no secret", func(k *Keyspace) { k.Secret = nil }, false},
 	} {
 		after := example()
 		c.change(after)
@@ -113,7 +116,7 @@ func TestCheckChange(t *testing.T) {
 	if err := CheckChange(nil, example()); err == nil {
 		t.Error("a keyspace is made with an era")
 	}
-	if err := CheckChange(nil, &Keyspace{Name: "x", ID: rand.Uint64()}); err != nil {
+	if err := CheckChange(nil, &Keyspace{Name: "x", ID: rand.Uint64(), Secret: []byte{1}}); err != nil {
 		t.Errorf("a new keyspace: %v", err)
 	}
 }
