@@ -95,11 +95,33 @@ etcd() {
 	echo "$version" >$want.version
 }
 
+# etcd whose leader answers reads while it has Raft's lease, for bench member: a copy with one more line in its
+# configuration of Raft.
+etcd_lease() {
+	local want=.tools/etcd-lease source=.tools/etcd-lease.d version dir
+	version=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
+	[ "$(cat $want.version 2>/dev/null)" = "$version" ] && [ -x $want ] && return
+	dir=$(go list -m -f '{{.Dir}}' go.etcd.io/etcd/server/v3)
+	say "building etcd $version with reads by Raft's leases"
+	rm -rf $source && mkdir -p $source
+	cp -r "$dir" $source/server && chmod -R u+w $source && cp go.mod go.sum $source
+	sed -i 's/CheckQuorum: *true,/&\nReadOnlyOption: raft.ReadOnlyLeaseBased,/' $source/server/etcdserver/bootstrap.go
+	go mod edit -replace=go.etcd.io/etcd/server/v3="$PWD/$source/server" $source/go.mod
+	if ! grep -q ReadOnlyLeaseBased $source/server/etcdserver/bootstrap.go ||
+		! CGO_ENABLED=0 go build -modfile=$source/go.mod -o $want go.etcd.io/etcd/server/v3; then
+		fail "etcd $version can't be built so: is the module proxy within reach, and CheckQuorum set in bootstrap.go?"
+		return
+	fi
+	rm -rf $source
+	echo "$version" >$want.version
+}
+
 [ $# != 0 ] || set -- redis memcached zookeeper etcd
 for peer; do
 	case $peer in
 	redis | memcached | zookeeper | postgresql | etcd) $peer ;;
-	*) say "usage: $0 [redis] [memcached] [zookeeper] [postgresql] [etcd]" && exit 2 ;;
+	etcd-lease) etcd_lease ;;
+	*) say "usage: $0 [redis] [memcached] [zookeeper] [postgresql] [etcd] [etcd-lease]" && exit 2 ;;
 	esac
 done
 exit $missing

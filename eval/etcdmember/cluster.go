@@ -63,6 +63,32 @@ func start(ctx context.Context, o *Options, settings etcd.Options) (_ *cluster, 
 	return c, c.fill(ctx, o)
 }
 
+// at returns the connections to the members at a place. Connection i is to member i modulo their number.
+func at[C any](ctx context.Context, c *cluster, p place, connections []C) (those []C, err error) {
+	if p == everywhere {
+		return connections, nil
+	}
+	leads, members := -1, c.Endpoints()
+	for i, endpoint := range members {
+		s, err := c.clients[i].Status(ctx, endpoint)
+		if err != nil {
+			return nil, err
+		}
+		if s.Leader == s.Header.MemberId {
+			leads = i
+		}
+	}
+	if leads < 0 {
+		return nil, errors.New("no member leads")
+	}
+	for i := range connections {
+		if (i%len(members) == leads) == (p == leader) {
+			those = append(those, connections[i])
+		}
+	}
+	return those, nil
+}
+
 func (c *cluster) stop() error {
 	for _, client := range c.clients {
 		_ = client.Close() // its error only reports that the connection is gone

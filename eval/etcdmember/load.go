@@ -18,7 +18,25 @@ const (
 	mixed1  = "1 % puts, 99 % ranges"
 	mixed10 = "10 % puts, 90 % ranges"
 	mixed50 = "50 % puts, 50 % ranges"
+
+	leaderRanges   = "range, leader"
+	followerRanges = "range, followers"
 )
+
+// place says which members a load is sent to.
+type place int
+
+const (
+	everywhere place = iota
+	leader
+	followers
+)
+
+// load is a load and its place.
+type load struct {
+	etcdload.Load
+	at place
+}
 
 // listOf begins the keys of the i-th list.
 func listOf(i int) string { return fmt.Sprintf("bench/%06d/", i) }
@@ -27,22 +45,28 @@ func keyOf(i int) string { return fmt.Sprintf("%s%02d", listOf(i/ListKeys), i%Li
 
 // loads returns all loads. Keys are drawn by Zipf's distribution; neighbours in it are neighbours in the store, but are not
 // asked for one after the other.
-func (o *Options) loads() []etcdload.Load {
+func (o *Options) loads() []load {
 	zipf, value := statistics.NewZipf(o.Keys, zipfExponent), strings.Repeat("v", o.ValueBytes)
 	key := func(random *rand.Rand) string { return keyOf(zipf.Draw(random.Float64())) }
 	about := fmt.Sprintf("exponent %v, %d keys", zipfExponent, o.Keys)
-	all := []etcdload.Load{
-		{Name: ranges, About: about, Key: key},
+	all := []load{{Load: etcdload.Load{Name: ranges, About: about, Key: key}}}
+	if o.Members > 1 {
+		all = append(all, load{etcdload.Load{Name: leaderRanges, About: about, Key: key}, leader},
+			load{etcdload.Load{Name: followerRanges, About: about, Key: key}, followers})
+	}
+	for _, l := range []etcdload.Load{
 		{Name: lists, About: fmt.Sprintf("all %d keys with a prefix", ListKeys), Prefix: true,
 			Key: func(random *rand.Rand) string { return listOf(random.IntN(o.Keys / ListKeys)) }},
 		{Name: puts, About: about, Writes: 1, Key: key, Value: value},
 		{Name: txns, About: about + ", put if the key exists, else get", Writes: 1, Txn: true, Key: key, Value: value},
+	} {
+		all = append(all, load{Load: l})
 	}
 	for _, m := range []struct {
 		name   string
 		writes float64
 	}{{mixed1, 0.01}, {mixed10, 0.1}, {mixed50, 0.5}} {
-		all = append(all, etcdload.Load{Name: m.name, About: about, Writes: m.writes, Key: key, Value: value})
+		all = append(all, load{Load: etcdload.Load{Name: m.name, About: about, Writes: m.writes, Key: key, Value: value}})
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 // Options describe a comparison.
 type Options struct {
 	Etcd      string // path of the etcd server
+	Baseline  string // what Etcd is
 	Netcraq   string // path of netcraq, whose members are compared with it
 	ChainFile string // cluster file of these members' chain
 	Pins      string // directory with the pins of its nodes; empty: they are read through the network
@@ -26,6 +27,12 @@ type Options struct {
 	Progress func(step string)
 }
 
+// Baselines, which members that read through a chain are compared with.
+const (
+	BaselineEtcd  = "etcd"  // as it is
+	BaselineLease = "lease" // etcd whose leader answers reads while it has Raft's lease
+)
+
 // ListKeys is how many keys a list has.
 const ListKeys = 100
 
@@ -34,7 +41,8 @@ const zipfExponent = 0.99
 
 // Defaults are the options of the project's published figures.
 func Defaults() Options {
-	return Options{Members: 3, Conns: 6, Clients: 64, Keys: 100_000, ValueBytes: 400, Seconds: 1, Rounds: 7, Seed: 1}
+	return Options{Members: 3, Conns: 6, Clients: 64, Keys: 100_000, ValueBytes: 400, Seconds: 1, Rounds: 7, Seed: 1,
+		Baseline: BaselineEtcd}
 }
 
 // Validate checks the options. Its errors are those of [etcdgateway.Refuse].
@@ -47,6 +55,9 @@ func (o *Options) Validate() error {
 		{Flag: "value-bytes", Value: o.ValueBytes, Least: 1, Most: wire.MaxValueBytes},
 		{Flag: "rounds", Value: o.Rounds, Least: 1, Most: 1000},
 	}, o.Seconds)
+	if err == nil && o.Baseline != BaselineEtcd && o.Baseline != BaselineLease {
+		err = etcdgateway.Refuse("--baseline %q: want %s or %s", o.Baseline, BaselineEtcd, BaselineLease)
+	}
 	if err == nil && o.Keys%ListKeys != 0 {
 		err = etcdgateway.Refuse("--keys %d: want a multiple of %d, the keys of a list", o.Keys, ListKeys)
 	}

@@ -52,6 +52,8 @@ type Ratios struct {
 	TxnRatio      float64 `json:"txn_ratio"`
 	RangeRatio    float64 `json:"range_ratio"`
 	RangeP50Ratio float64 `json:"range_p50_ratio"`
+	LeaderRatio   float64 `json:"leader_range_ratio"`   // ranges at the leaders alone
+	FollowerRatio float64 `json:"follower_range_ratio"` // ranges at all others
 	ListRatio     float64 `json:"list_ratio"`
 	MixedRatio    float64 `json:"mixed_ratio"` // 10 % puts
 	Loads         []Load  `json:"loads"`
@@ -66,13 +68,18 @@ type Result struct {
 	Keys       int      `json:"keys"`
 	ValueBytes int      `json:"value_bytes"`
 	Seed       uint64   `json:"seed"`
+	Baseline   string   `json:"baseline"`
 	Settings   []string `json:"settings"`
 }
 
 func newResult(o *Options, etcd []string) *Result {
 	r := &Result{
-		Clients: o.Clients, Conns: o.Conns, Keys: o.Keys, ValueBytes: o.ValueBytes, Seed: o.Seed,
+		Clients: o.Clients, Conns: o.Conns, Keys: o.Keys, ValueBytes: o.ValueBytes, Seed: o.Seed, Baseline: o.Baseline,
 		Settings: []string{"both clusters: " + strings.Join(etcd, ", "), "chain: " + o.Chain},
+	}
+	if o.Baseline == BaselineLease {
+		r.Settings = append(r.Settings, "etcd here reads by Raft's leases (ReadOnlyLeaseBased), which etcd does not offer: "+
+			"a clock or a pause can make its answers stale")
 	}
 	for _, l := range o.loads() {
 		r.Loads = append(r.Loads, Load{Name: l.Name, About: l.About})
@@ -93,6 +100,10 @@ func (r *Ratios) summarise() {
 		switch l.Name {
 		case ranges:
 			r.RangeRatio, r.RangeP50Ratio = l.Ratio, l.P50Ratio
+		case leaderRanges:
+			r.LeaderRatio = l.Ratio
+		case followerRanges:
+			r.FollowerRatio = l.Ratio
 		case lists:
 			r.ListRatio = l.Ratio
 		case puts:

@@ -48,15 +48,23 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 }
 
 // send sends a load to a cluster.
-type send func(ctx context.Context, c *cluster, l *etcdload.Load, round int) (etcdload.Window, error)
+type send func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error)
 
 // round measures every load on both clusters, with both kinds of clients.
-func (b *bench) round(ctx context.Context, result *Result, loads []etcdload.Load, round int) error {
-	own := func(ctx context.Context, c *cluster, l *etcdload.Load, round int) (etcdload.Window, error) {
-		return b.plan().Run(ctx, c.clients, l, round)
+func (b *bench) round(ctx context.Context, result *Result, loads []load, round int) error {
+	own := func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error) {
+		clients, err := at(ctx, c, l.at, c.clients)
+		if err != nil {
+			return etcdload.Window{}, err
+		}
+		return b.plan().Run(ctx, clients, &l.Load, round)
 	}
-	frames := func(ctx context.Context, c *cluster, l *etcdload.Load, round int) (etcdload.Window, error) {
-		return b.plan().RunFrames(ctx, c.frames, l, round)
+	frames := func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error) {
+		clients, err := at(ctx, c, l.at, c.frames)
+		if err != nil {
+			return etcdload.Window{}, err
+		}
+		return b.plan().RunFrames(ctx, clients, &l.Load, round)
 	}
 	for i := range loads {
 		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].Name)
@@ -75,7 +83,7 @@ func (b *bench) round(ctx context.Context, result *Result, loads []etcdload.Load
 }
 
 // pair measures a load on both clusters. The one that begins changes.
-func (b *bench) pair(ctx context.Context, send send, l *etcdload.Load, round int) (pair Pair, err error) {
+func (b *bench) pair(ctx context.Context, send send, l *load, round int) (pair Pair, err error) {
 	for turn := range 2 {
 		if (turn+round)%2 == 0 {
 			pair.Member, err = b.measureMember(ctx, send, l, round)
@@ -90,7 +98,7 @@ func (b *bench) pair(ctx context.Context, send send, l *etcdload.Load, round int
 }
 
 // measureMember also measures how many reads the members answered through the chain.
-func (b *bench) measureMember(ctx context.Context, send send, l *etcdload.Load, round int) (Window, error) {
+func (b *bench) measureMember(ctx context.Context, send send, l *load, round int) (Window, error) {
 	before, err := b.member.fastReads(ctx)
 	if err != nil {
 		return Window{}, err
@@ -105,7 +113,7 @@ func (b *bench) measureMember(ctx context.Context, send send, l *etcdload.Load, 
 }
 
 // measure measures a load and the CPU time that it takes.
-func (b *bench) measure(ctx context.Context, c *cluster, send send, l *etcdload.Load, round int) (w Window, err error) {
+func (b *bench) measure(ctx context.Context, c *cluster, send send, l *load, round int) (w Window, err error) {
 	before, err := b.used(c)
 	if err != nil {
 		return w, err

@@ -9,6 +9,7 @@ import (
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdgateway"
 	"github.com/netcraq/netcraq/eval/etcdmember"
+	"github.com/netcraq/netcraq/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
 )
@@ -37,7 +38,8 @@ in turn within each round: first etcd's own client, then one that makes its fram
 from the servers. Keys are drawn by Zipf's distribution. Ratios are medians of the rounds' ratios. The chain is one of XDP
 nodes in a lab for root, else of nodes on sockets.`,
 		Example: `  netcraq bench member
-  netcraq bench member --seconds 5 --rounds 7 --json`,
+  netcraq bench member --seconds 5 --rounds 7 --json
+  netcraq bench member --baseline lease`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return reportBench(c, out, func(ctx context.Context) (*memberBench, error) {
@@ -52,6 +54,7 @@ nodes in a lab for root, else of nodes on sockets.`,
 	}
 	f := c.Flags()
 	addEtcdFlag(f, &o.Etcd)
+	f.StringVar(&o.Baseline, "baseline", o.Baseline, "what is compared: etcd, or lease, an etcd that reads by Raft's leases")
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
 	f.BoolVar(&nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
@@ -71,6 +74,11 @@ func runBenchMember(
 ) (_ *etcdmember.Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if o.Baseline == etcdmember.BaselineLease && o.Etcd == "" {
+		if o.Etcd, err = etcd.FindLease(); err != nil {
+			return nil, err
+		}
 	}
 	if o.Netcraq, err = findPrograms(&o.Etcd); err != nil {
 		return nil, err

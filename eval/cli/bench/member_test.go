@@ -20,6 +20,7 @@ func TestBenchMember(t *testing.T) {
 	}
 	for _, name := range []string{
 		"put_ratio", "put_p50_ratio", "txn_ratio", "range_ratio", "range_p50_ratio", "list_ratio", "mixed_ratio",
+		"leader_range_ratio", "follower_range_ratio",
 	} {
 		var value float64
 		if err := json.Unmarshal(report[name], &value); err != nil || value <= 0 || value > 1000 {
@@ -61,7 +62,7 @@ func TestBenchMember(t *testing.T) {
 func TestBenchMemberRefusesWrongOptions(t *testing.T) {
 	for _, args := range [][]string{
 		{"--seconds", "0"}, {"--rounds", "0"}, {"--clients", "2"}, {"--conns", "2"}, {"--keys", "150"}, {"--keys", "0"},
-		{"--value-bytes", "1353"}, {"--members", "0"},
+		{"--value-bytes", "1353"}, {"--members", "0"}, {"--baseline", "raft"},
 	} {
 		out, code, err := clitest.Netcraq(append([]string{"bench", "member"}, args...)...)
 		if code != cli.ExitUsage || out != "" {

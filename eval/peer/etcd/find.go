@@ -14,8 +14,11 @@ const BinaryVariable = "NETCRAQ_ETCD"
 var ErrMissing = errors.New(
 	"no etcd server: build it with `scripts/peers.sh etcd`, put one on PATH, or name it with $" + BinaryVariable)
 
-// built is the directory in which scripts/peers.sh builds the server, below the project's root.
-const built = ".tools/etcd"
+// Builds of scripts/peers.sh, below the project's root.
+const (
+	built      = ".tools/etcd"
+	builtLease = ".tools/etcd-lease"
+)
 
 // Find returns the path of the server: $NETCRAQ_ETCD, else the build below the project of this
 // program or of the working directory, else the one on PATH.
@@ -23,6 +26,25 @@ func Find() (string, error) {
 	if path := os.Getenv(BinaryVariable); path != "" {
 		return path, nil
 	}
+	if path := find(built); path != "" {
+		return path, nil
+	}
+	if path, err := exec.LookPath("etcd"); err == nil {
+		return path, nil
+	}
+	return "", ErrMissing
+}
+
+// FindLease returns the path of the server whose leader answers reads while it has Raft's lease.
+func FindLease() (string, error) {
+	if path := find(builtLease); path != "" {
+		return path, nil
+	}
+	return "", errors.New("there is no etcd that reads by Raft's leases: build it with `scripts/peers.sh etcd-lease`")
+}
+
+// find returns a program's path below the project of this program or of the working directory, or "".
+func find(program string) string {
 	var dirs []string
 	if self, err := os.Executable(); err == nil {
 		dirs = append(dirs, filepath.Dir(self))
@@ -32,17 +54,14 @@ func Find() (string, error) {
 	}
 	for _, dir := range dirs {
 		for ; ; dir = filepath.Dir(dir) {
-			path := filepath.Join(dir, built)
+			path := filepath.Join(dir, program)
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return path, nil
+				return path
 			}
 			if dir == filepath.Dir(dir) {
 				break
 			}
 		}
 	}
-	if path, err := exec.LookPath("etcd"); err == nil {
-		return path, nil
-	}
-	return "", ErrMissing
+	return ""
 }
