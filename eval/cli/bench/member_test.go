@@ -39,7 +39,7 @@ func TestBenchMember(t *testing.T) {
 		Member, Etcd window
 		Rounds       []json.RawMessage
 	}
-	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 7 {
+	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 9 {
 		t.Fatalf("loads are %s: %v", report["loads"], err)
 	}
 	var servers, clients float64 // over all loads: a request may take less than the kernel's unit of CPU time
