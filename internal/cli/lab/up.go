@@ -29,7 +29,9 @@ type upFlags struct {
 	nodes, shards int
 	verbose       bool
 	etcd, gateway bool
+	keyspace      bool
 	etcdListen    string
+	dataDir       string // of the keyspace
 }
 
 const endsBy = "\nCtrl-C ends it and leaves nothing behind.\n"
@@ -47,10 +49,12 @@ commands such as netcraq put and netcraq get find the chain.
 
 --etcd also starts an etcd with one member, as netcraq etcd does, for use with etcdctl. It answers all linearizable reads
 through the chain. --gateway starts an ordinary etcd with a gateway in front of it: the chain answers reads of keys that
-are read often. All data is removed when the command ends.`,
+are read often. --keyspace starts three gateways that serve etcd's API without an etcd: the chain orders the writes, and
+each gateway has a disk. All data is removed when the command ends, except that of a keyspace with --data-dir.`,
 		Example: `  netcraq up
   netcraq up --plane soft --nodes 4
-  netcraq up --etcd`,
+  netcraq up --etcd
+  netcraq up --plane soft --keyspace --data-dir keyspace`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
@@ -67,7 +71,10 @@ are read often. All data is removed when the command ends.`,
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
 	f.BoolVar(&flags.etcd, "etcd", false, "also start an etcd that reads through the chain")
 	f.BoolVar(&flags.gateway, "gateway", false, "also start an etcd behind a gateway")
-	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of --etcd or --gateway; port 0: any free one")
+	f.BoolVar(&flags.keyspace, "keyspace", false, "also start a keyspace on disks, with etcd's API")
+	f.StringVar(&flags.dataDir, "data-dir", "", "directory of --keyspace, which finds its data again (default: one that is removed)")
+	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen,
+		"address of --etcd, of --gateway, or of the first gateway of --keyspace; port 0: any free one")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log; --etcd: show etcd's")
 	return c
 }

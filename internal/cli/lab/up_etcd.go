@@ -17,15 +17,24 @@ import (
 // etcdListen is the address at which etcdctl looks for etcd.
 const etcdListen = "127.0.0.1:2379"
 
-// checkEtcdListen returns an error if what --etcd or --gateway starts cannot listen, before anything is built.
+// checkEtcdListen returns an error if what --etcd, --gateway or --keyspace starts cannot listen, before
+// anything is built.
 func checkEtcdListen(flags *upFlags) error {
 	if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
 		return cli.UsageError(fmt.Errorf("%s: %w", local.ListenFlag, err))
 	}
-	if flags.etcd && flags.gateway {
-		return cli.UsageError(errors.New("--etcd and --gateway: give one of them"))
+	given := 0
+	for _, on := range []bool{flags.etcd, flags.gateway, flags.keyspace} {
+		if on {
+			given++
+		}
 	}
-	if !flags.etcd && !flags.gateway {
+	switch {
+	case given > 1:
+		return cli.UsageError(errors.New("--etcd, --gateway and --keyspace: give one of them"))
+	case flags.dataDir != "" && !flags.keyspace:
+		return cli.UsageError(errors.New("--data-dir: only with --keyspace"))
+	case given == 0:
 		return nil
 	}
 	l, err := net.Listen("tcp", flags.etcdListen)
@@ -52,6 +61,8 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags 
 		e, err = upMember(ctx, stdout, stderr, chain, flags)
 	case flags.gateway:
 		e, err = upGateway(ctx, stdout, stderr, chain, flags)
+	case flags.keyspace:
+		e, err = startKeyspace(stdout, stderr, chain, flags)
 	default:
 		return ctx, func() error { return nil }, nil
 	}

@@ -152,8 +152,10 @@ func (g *Gateway) runOnDisk(ctx context.Context) error {
 	defer cancel()
 	failed := make(chan error, 1)
 	beside.Go(func() { failed <- g.disk.Run(ctx) })
-	beside.Go(func() { g.elect(ctx, elected, done) })
-	beside.Go(func() { g.findOnDisk(ctx) })
+	beside.Go(func() {
+		g.findOnDisk(ctx) // before, it could not lead
+		g.elect(ctx, elected, done)
+	})
 	defer g.m.fail()
 	for {
 		select {

@@ -12,8 +12,8 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
+	"github.com/netcraq/netcraq/internal/keyspace/local"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
-	"github.com/netcraq/netcraq/internal/verify/softkeyspace"
 )
 
 // onDisk has the parts of a keyspace on disks.
@@ -21,14 +21,18 @@ type onDisk struct {
 	t       *testing.T
 	ctx     context.Context
 	cluster *topology.Cluster
-	near    *softkeyspace.Near
+	near    *local.Near
 	dir     string
 }
 
 func newOnDisk(t *testing.T) *onDisk {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	return &onDisk{t, ctx, startChain(t), softkeyspace.New(), t.TempDir()}
+	near, err := local.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &onDisk{t, ctx, startChain(t), near, t.TempDir()}
 }
 
 // start starts the gateway of a name.

@@ -146,6 +146,10 @@ func Disks(now []core.Disk, gateways []Gateway, alive func(core.Disk) bool) []co
 	return set
 }
 
+// othersPatience is how many times longer a recovery of another gateway is left alone than a loss: making a log takes a
+// while.
+const othersPatience = 10
+
 // mend begins a recovery if one is due for long, and repeats or gives up the one that is under way.
 func (d *Driver) mend() {
 	if r := d.repair; r != nil {
@@ -163,7 +167,11 @@ func (d *Driver) mend() {
 		return
 	}
 	if d.due.IsZero() {
-		d.due = time.Now().Add(d.o.RecoverAfter * time.Duration(1+rank))
+		after := d.o.RecoverAfter
+		if s.Record.Recovering != 0 { // another gateway makes one, or has ended
+			after *= othersPatience
+		}
+		d.due = time.Now().Add(after * time.Duration(1+rank))
 	}
 	receiving := time.Since(d.born)-time.Duration(d.touched.Load()) < d.o.RecoverAfter && d.touched.Load() > 0
 	if !receiving && time.Now().After(d.due) {

@@ -18,8 +18,8 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
+	"github.com/netcraq/netcraq/internal/keyspace/local"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
-	"github.com/netcraq/netcraq/internal/verify/softkeyspace"
 )
 
 // patience is missed only by a broken machine.
@@ -32,7 +32,7 @@ type world struct {
 	log *chainlog.Eras
 	dir string
 
-	near     *softkeyspace.Near
+	near     *local.Near
 	gateways map[string]*gateway // those that run
 	terms    uint64
 	acked    []string
@@ -48,10 +48,14 @@ type gateway struct {
 func newWorld(t *testing.T, ring int) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
+	near, err := local.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
 	chain := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	return &world{
 		t: t, ctx: ctx, log: chainlog.NewEras(chain, "default", 7, ring), dir: t.TempDir(),
-		near: softkeyspace.New(), gateways: make(map[string]*gateway),
+		near: near, gateways: make(map[string]*gateway),
 	}
 }
 

@@ -1,23 +1,37 @@
-// Package softkeyspace has the record and the peers of a keyspace on disks for tests whose gateways run in one process.
-package softkeyspace
+// Package local has the record and the peers of a keyspace on disks whose gateways run in one process: to try things out,
+// and for tests.
+package local
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 )
 
-// Near is a record, and calls the gateways of this process.
+// Near is a record in a file, and calls the gateways of this process.
 type Near struct {
+	path string // empty: it is in memory only
+
 	mu       sync.Mutex
-	state    driver.State
-	version  uint64
+	record   record
 	changed  chan struct{}
 	gateways map[string]driver.Handler // by address
+}
+
+// record is the file.
+type record struct {
+	ID      uint64       `json:"id"` // of the keyspace
+	Version uint64       `json:"version"`
+	State   driver.State `json:"state"`
 }
 
 var (
@@ -25,9 +39,49 @@ var (
 	_ driver.Peers  = (*Near)(nil)
 )
 
-// New makes an empty record.
-func New() *Near {
-	return &Near{changed: make(chan struct{}), gateways: make(map[string]driver.Handler)}
+// Open reads a record, or begins an empty one. Without a path it is in memory only.
+func Open(path string) (*Near, error) {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	n := &Near{path: path, changed: make(chan struct{}), gateways: make(map[string]driver.Handler)}
+	n.record.ID = binary.BigEndian.Uint64(id[:]) | 1
+	if path == "" {
+		return n, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return n, n.save(n.record)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &n.record)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the keyspace's record %s cannot be read: %w", path, err)
+	}
+	return n, nil
+}
+
+// ID is the number of the keyspace.
+func (n *Near) ID() uint64 { return n.record.ID }
+
+// save replaces the file.
+func (n *Near) save(r record) error {
+	if n.path == "" {
+		return nil
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(n.path + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), n.path)
 }
 
 // Join has calls to an address answered.
@@ -48,29 +102,33 @@ func (n *Near) Leave(address string) {
 func (n *Near) Read(context.Context) (driver.State, uint64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.state, n.version, nil
+	return n.record.State, n.record.Version, nil
 }
 
 // Swap implements [driver.Record].
 func (n *Near) Swap(_ context.Context, version uint64, s driver.State) (uint64, bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if version != n.version {
-		return n.version, false, nil
+	if version != n.record.Version {
+		return n.record.Version, false, nil
 	}
-	n.state, n.version = s, version+1
+	next := record{ID: n.record.ID, Version: version + 1, State: s}
+	if err := n.save(next); err != nil {
+		return version, false, err
+	}
+	n.record = next
 	close(n.changed)
 	n.changed = make(chan struct{})
-	return n.version, true, nil
+	return next.Version, true, nil
 }
 
 // Watch implements [driver.Record].
 func (n *Near) Watch(ctx context.Context, changed func(driver.State, uint64)) error {
 	for {
 		n.mu.Lock()
-		s, version, next := n.state, n.version, n.changed
+		r, next := n.record, n.changed
 		n.mu.Unlock()
-		changed(s, version)
+		changed(r.State, r.Version)
 		select {
 		case <-next:
 		case <-ctx.Done():

@@ -1,0 +1,60 @@
+package etcdtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Kept is what servers have acknowledged. The zero value is nothing.
+type Kept struct {
+	keys     int
+	revision int64
+}
+
+// Use expects all keys at an endpoint, at the last revision, and puts another one. It repeats what fails until ctx ends.
+func (k *Kept) Use(ctx context.Context, t testing.TB, endpoint string) {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	k.find(ctx, t, c)
+	key := fmt.Sprintf("key/%d", k.keys)
+	for {
+		put, err := c.Put(ctx, key, "value")
+		if err == nil {
+			k.keys, k.revision = k.keys+1, put.Header.Revision
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		// It may have been executed.
+		if found, err := c.Get(ctx, key); err == nil && len(found.Kvs) == 1 {
+			k.keys, k.revision = k.keys+1, found.Header.Revision
+			return
+		}
+	}
+}
+
+func (k *Kept) find(ctx context.Context, t testing.TB, c *clientv3.Client) {
+	t.Helper()
+	for {
+		found, err := c.Get(ctx, "key/", clientv3.WithPrefix())
+		if err != nil && ctx.Err() == nil {
+			continue // the gateways are beginning
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found.Kvs) != k.keys || k.keys > 0 && found.Header.Revision != k.revision {
+			t.Fatalf("%d keys at revision %d, want %d at %d", len(found.Kvs), found.Header.Revision, k.keys, k.revision)
+		}
+		return
+	}
+}
