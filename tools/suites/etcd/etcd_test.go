@@ -184,6 +184,9 @@ func (p *tested) run(t *testing.T, gateway, program, dir, name string, environme
 	return r
 }
 
+// begins is a statement with which etcd's framework begins to make a cluster of programs.
+const begins = "\tif cfg.BasePort == 0 {"
+
 // prepare copies etcd's modules, and has its tests start gateways.
 func prepare(t *testing.T, dir string) {
 	copyModules(t, dir, version, modules...)
@@ -194,7 +197,7 @@ func prepare(t *testing.T, dir string) {
 		[2]string{"return newClientV3(cfg)", "return newClientOf(m.MaxRequestBytes, cfg)"})
 	suite.Add(t, "testdata/token.go", filepath.Join(dir, "tests/framework/e2e"))
 	suite.Edit(t, filepath.Join(dir, "tests/framework/e2e/cluster.go"),
-		[2]string{`InitialClusterToken = "new"`, `InitialClusterToken = newToken()`})
+		[2]string{begins, "\ttoken := &cfg.ServerConfig.InitialClusterToken\n\t*token = newToken(*token)\n" + begins})
 }
 
 // copyModules replaces a directory by modules of etcd.

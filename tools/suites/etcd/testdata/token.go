@@ -8,11 +8,11 @@ import (
 // tokens counts clusters.
 var tokens atomic.Int64
 
-// newToken returns the token that etcd's framework gives a cluster, with a number from the second one on: two clusters
-// of a test shall not have the same identity in its chain.
-func newToken() string {
+// newToken returns the token of a cluster in place of the one that its configuration has: two clusters of a test shall not
+// have the same identity in its chain, though they may have the same configuration.
+func newToken(configured string) string {
 	if n := tokens.Add(1); n > 1 {
-		return fmt.Sprint("new", n)
+		return fmt.Sprint(configured, n)
 	}
-	return "new"
+	return configured
 }
