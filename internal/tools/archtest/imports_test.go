@@ -46,6 +46,7 @@ var wings = []wing{
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
 	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security", platform + "/callerror"}},
 	{"clients", []string{"client", commands + "/clitest"}},
+	{"examples/etcd", nil},
 	{"examples", []string{"client", commands + "/clitest"}},
 	{gateway + "/core", nil},
 	{gateway + "/placement", nil},
@@ -87,7 +88,7 @@ var reserved = []struct {
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, member, "client/follow", "client/connect",
 		"clients", keyspace, platform + "/callerror", commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli", "tools/package"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
+	{"go.etcd.io/", []string{"examples/etcd", cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, keyspace + "/journal", verify + "/gatewaycheck", verify + "/etcdtest",
 		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdmember", eval + "/leases", eval + "/lists",
 		eval + "/lists", eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
