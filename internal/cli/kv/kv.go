@@ -39,7 +39,7 @@ Exit status: 0 success, 1 error, 2 wrong usage, 3 no such key, 4 the version was
 // Commands are the commands of this group.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newGetCommand(), NewPutCommand(), newDeleteCommand(), newCASCommand(),
-		newAddCommand(), newLockCommand()}
+		newAddCommand(), newLockCommand(), newWatchCommand()}
 }
 
 // kvRun is one operation on one key.
