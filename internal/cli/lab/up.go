@@ -30,6 +30,7 @@ type upFlags struct {
 	verbose       bool
 	etcd, gateway bool
 	keyspace      bool
+	memory        bool
 	etcdListen    string
 	dataDir       string // of the keyspace
 }
@@ -47,12 +48,20 @@ As root the nodes are XDP programs in a lab, which is a network of hosts made of
 they are P4 programs on software switches in the lab. Otherwise they are sockets on loopback addresses. In all cases
 commands such as netcraq put and netcraq get find the chain.
 
---etcd also starts an etcd with one member, as netcraq etcd does, for use with etcdctl. It answers all linearizable reads
-through the chain. --gateway starts an ordinary etcd with a gateway in front of it: the chain answers reads of keys that
-are read often. --keyspace starts three gateways that serve etcd's API without an etcd: the chain orders the writes, and
-each gateway has a disk. All data is removed when the command ends, except that of a keyspace with --data-dir.`,
+Three APIs serve the chain:
+
+  the client             programs in Go, C and Python that need microseconds: netcraq get, package client
+  --memory, --keyspace   every language's etcd client, without an etcd: presence with leases, watches, locks, configuration
+  --etcd, --gateway      users of an etcd, which stays on its disks, and whose reads the chain answers
+
+--memory starts a gateway of a keyspace in the nodes' memory. --keyspace starts three gateways that serve etcd's API: the
+chain orders the writes, and each gateway has a disk. --etcd starts an etcd with one member, as netcraq etcd does: all
+linearizable reads are answered through the chain. --gateway starts an ordinary etcd with a gateway in front of it: the
+chain answers reads of keys that are read often. All data is removed when the command ends, except that of a keyspace with
+--data-dir.`,
 		Example: `  netcraq up
   netcraq up --plane soft --nodes 4
+  netcraq up --memory
   netcraq up --etcd
   netcraq up --plane soft --keyspace --data-dir keyspace`,
 		Args: cobra.NoArgs,
@@ -71,10 +80,11 @@ each gateway has a disk. All data is removed when the command ends, except that 
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
 	f.BoolVar(&flags.etcd, "etcd", false, "also start an etcd that reads through the chain")
 	f.BoolVar(&flags.gateway, "gateway", false, "also start an etcd behind a gateway")
+	f.BoolVar(&flags.memory, "memory", false, "also serve etcd's API from the chain's memory, without an etcd")
 	f.BoolVar(&flags.keyspace, "keyspace", false, "also start a keyspace on disks, with etcd's API")
 	f.StringVar(&flags.dataDir, "data-dir", "", "directory of --keyspace, which finds its data again (default: one that is removed)")
 	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen,
-		"address of --etcd, of --gateway, or of the first gateway of --keyspace; port 0: any free one")
+		"address of --memory, --etcd, --gateway, or of the first gateway of --keyspace; port 0: any free one")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log; --etcd: show etcd's")
 	return c
 }

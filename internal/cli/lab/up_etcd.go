@@ -17,21 +17,21 @@ import (
 // etcdListen is the address at which etcdctl looks for etcd.
 const etcdListen = "127.0.0.1:2379"
 
-// checkEtcdListen returns an error if what --etcd, --gateway or --keyspace starts cannot listen, before
+// checkEtcdListen returns an error if what --memory, --etcd, --gateway or --keyspace starts cannot listen, before
 // anything is built.
 func checkEtcdListen(flags *upFlags) error {
 	if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
 		return cli.UsageError(fmt.Errorf("%s: %w", local.ListenFlag, err))
 	}
 	given := 0
-	for _, on := range []bool{flags.etcd, flags.gateway, flags.keyspace} {
+	for _, on := range []bool{flags.memory, flags.etcd, flags.gateway, flags.keyspace} {
 		if on {
 			given++
 		}
 	}
 	switch {
 	case given > 1:
-		return cli.UsageError(errors.New("--etcd, --gateway and --keyspace: give one of them"))
+		return cli.UsageError(errors.New("--memory, --etcd, --gateway and --keyspace: give one of them"))
 	case flags.dataDir != "" && !flags.keyspace:
 		return cli.UsageError(errors.New("--data-dir: only with --keyspace"))
 	case given == 0:
@@ -59,6 +59,8 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags 
 	switch {
 	case flags.etcd:
 		e, err = upMember(ctx, stdout, stderr, chain, flags)
+	case flags.memory:
+		e, err = upMemory(stdout, stderr, chain, flags)
 	case flags.gateway:
 		e, err = upGateway(ctx, stdout, stderr, chain, flags)
 	case flags.keyspace:
@@ -102,6 +104,25 @@ func upMember(ctx context.Context, stdout, stderr io.Writer, chain Chain, flags 
 	fmt.Fprintf(table, "  etcdctl --endpoints %s get greeting\tread, without asking Raft\n", m.Addr())
 	fmt.Fprintf(table, "  curl -s %s/metrics | grep ^netcraq_member\tcount what the chain answered\n", m.Addr())
 	fmt.Fprintf(table, "  %s etcd off --data-dir %s\tread as etcd does, until etcd on\n", cli.CalledAs(), m.DataDir())
+	return m, nil
+}
+
+// upMemory starts a gateway of a keyspace in the chain's memory.
+func upMemory(stdout, stderr io.Writer, chain Chain, flags upFlags) (etcdServer, error) {
+	cluster, err := topology.Read(chain.File)
+	if err != nil {
+		return nil, err
+	}
+	m, err := local.StartMemory(flags.etcdListen, cluster, cli.NewLog(stderr, flags.verbose, cli.LogFormat{}))
+	if err != nil {
+		return nil, err
+	}
+	table := cli.NewTable(stdout)
+	defer table.Flush()
+	fmt.Fprintf(table, "\netcd's API is served on %v from the chain's memory, for every language's etcd client. Try:\n", m.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %v put greeting hello\twrite\n", m.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %v lock mine echo held\ta lock, by a lease\n", m.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %v watch greeting\twait for changes\n", m.Addr())
 	return m, nil
 }
 

@@ -21,13 +21,18 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
-// TestUpWithEtcd uses the etcd of `netcraq up --etcd` and that of `--gateway`, and interrupts them.
+// TestUpWithEtcd uses the etcd of `netcraq up --etcd`, that of `--gateway`, and the keyspace of `--memory`, and interrupts them.
 func TestUpWithEtcd(t *testing.T) {
-	for _, kind := range []string{"--etcd", "--gateway"} {
+	for _, kind := range []string{"--etcd", "--gateway", "--memory"} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			up, address := startUpWithEtcd(t, dir, kind)
-			post(t, address, "put", `{"key":"Z3JlZXRpbmc=","value":"aGVsbG8="}`, `"revision"`)
+			switch kind {
+			case "--memory": // it has no JSON API
+				get(t, address, "/health", `"health":"true"`)
+			default:
+				post(t, address, "put", `{"key":"Z3JlZXRpbmc=","value":"aGVsbG8="}`, `"revision"`)
+			}
 			if kind == "--etcd" {
 				readUntilFast(t, address)
 			}
@@ -55,6 +60,31 @@ func startUpWithEtcd(t *testing.T, dir, kind string) (up *exec.Cmd, address stri
 		t.Fatalf("no line for etcdctl:\n%s", said)
 	}
 	return up, found[1]
+}
+
+// get reads a page until it has a text.
+func get(t *testing.T, address, path, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for pauses := retry.Between(10*time.Millisecond, time.Second); ; {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err == nil && strings.Contains(string(body), want) {
+			return
+		}
+		if !pauses.Wait(ctx) {
+			t.Fatalf("%s: %s, %v", path, body, err)
+		}
+	}
 }
 
 // post calls etcd's JSON API, and fails unless the answer has a text.
