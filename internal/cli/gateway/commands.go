@@ -1,4 +1,4 @@
-// Package gateway has the command that serves clients of etcd.
+// Package gateway has the commands that serve clients of etcd.
 package gateway
 
 import (
@@ -8,4 +8,6 @@ import (
 )
 
 // Commands are the commands of this group.
-func Commands() []*cobra.Command { return []*cobra.Command{cli.Configurable(newGatewayCommand())} }
+func Commands() []*cobra.Command {
+	return []*cobra.Command{cli.Configurable(newGatewayCommand()), cli.Configurable(newKeyspaceCommand())}
+}

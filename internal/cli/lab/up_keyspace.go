@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cli"
@@ -73,7 +74,7 @@ func startKeyspace(stdout, stderr io.Writer, chain Chain, flags upFlags) (_ etcd
 		name := fmt.Sprintf("g%d", i+1)
 		s, err := memory.Listen(memory.ServerOptions{Listen: listen, Options: memory.Options{
 			Chain: c, ID: near.ID(), Log: log.With("gateway", name),
-			Disk: func(o driver.Options) (*driver.Driver, error) {
+			Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 				o.Dir, o.Member, o.Record, o.Peers = filepath.Join(dir, name), name, near, near
 				o.Log = chainlog.NewEras(c, memory.DefaultName, near.ID(), 0)
 				return driver.Open(o)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
@@ -38,7 +39,7 @@ func newOnDisk(t *testing.T) *onDisk {
 // start starts the gateway of a name.
 func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
-	g := start(w.t, w.cluster, Options{ID: 7, LockTTL: time.Second, Disk: func(o driver.Options) (*driver.Driver, error) {
+	g := start(w.t, w.cluster, Options{ID: 7, LockTTL: time.Second, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
 		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, 256)
 		o.CheckpointBytes = 64 << 10

@@ -68,8 +68,10 @@ type Options struct {
 
 	// Disk completes the options and opens the data directory of a keyspace on disks, whose number is ID. nil: the
 	// keyspace is in memory only.
-	Disk func(driver.Options) (*driver.Driver, error)
+	Disk func(o driver.Options, peers credentials.TransportCredentials) (*driver.Driver, error)
 	ID   uint64
+	// Others is the service by which other gateways call the driver. nil: they are in this process.
+	Others func(*driver.Driver) (*grpc.ServiceDesc, any)
 
 	memory *grpcserver.Memory // of clients' requests and answers; nil: [serve.RequestMemory]
 }

@@ -161,6 +161,30 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
+// service is a service with its methods.
+type service struct {
+	desc   *grpc.ServiceDesc
+	server any
+}
+
+// services are those of clients, and that of the other gateways.
+func (s *Server) services() []service {
+	all := []service{
+		{&pb.KV_ServiceDesc, &kvServer{g: s.Gateway}},
+		{&pb.Watch_ServiceDesc, &watchServer{g: s.Gateway}},
+		{&pb.Lease_ServiceDesc, &leaseServer{g: s.Gateway}},
+		{&pb.Cluster_ServiceDesc, &clusterServer{g: s.Gateway}},
+		{&pb.Maintenance_ServiceDesc, &maintenanceServer{g: s.Gateway}},
+		{&pb.Auth_ServiceDesc, &authServer{g: s.Gateway}},
+		{&grpc_health_v1.Health_ServiceDesc, &healthServer{g: s.Gateway}},
+	}
+	if s.disk != nil && s.o.Others != nil {
+		desc, server := s.o.Others(s.disk)
+		all = append(all, service{desc, server})
+	}
+	return all
+}
+
 // serveCalls makes the server of clients' calls.
 func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int) *grpcserver.Server {
 	name, err := os.Hostname()
@@ -177,18 +201,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 		memory = serve.RequestMemory()
 	}
 	streams, unary := make(map[string]func(grpc.ServerStream) error), make(map[string]bool)
-	for _, service := range []struct {
-		desc   *grpc.ServiceDesc
-		server any
-	}{
-		{&pb.KV_ServiceDesc, &kvServer{g: s.Gateway}},
-		{&pb.Watch_ServiceDesc, &watchServer{g: s.Gateway}},
-		{&pb.Lease_ServiceDesc, &leaseServer{g: s.Gateway}},
-		{&pb.Cluster_ServiceDesc, &clusterServer{g: s.Gateway}},
-		{&pb.Maintenance_ServiceDesc, &maintenanceServer{g: s.Gateway}},
-		{&pb.Auth_ServiceDesc, &authServer{g: s.Gateway}},
-		{&grpc_health_v1.Health_ServiceDesc, &healthServer{g: s.Gateway}},
-	} {
+	for _, service := range s.services() {
 		for _, method := range service.desc.Methods {
 			path := "/" + service.desc.ServiceName + "/" + method.MethodName
 			unary[path] = true

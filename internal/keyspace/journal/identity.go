@@ -134,13 +134,16 @@ func foreign(dir string) error {
 	}
 	for _, n := range names {
 		switch name := n.Name(); {
-		case name == contentDir, name == lockFile, name == walDir+tmpExt, name == "lost+found", strings.HasPrefix(name, damagedPrefix):
+		case name == contentDir, name == lockFile, name == Certificates, name == walDir+tmpExt, name == "lost+found", strings.HasPrefix(name, damagedPrefix):
 		default:
 			return fmt.Errorf("%w: %s has %q, which is of another program: name an empty directory", ErrUsed, dir, name)
 		}
 	}
 	return nil
 }
+
+// Certificates is a folder in the directory that belongs to who opens it.
+const Certificates = "tls"
 
 const damagedPrefix = "damaged-"
 

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/netcraq/netcraq/api/keyspacev1"
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/connect"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/memory"
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
+	"github.com/netcraq/netcraq/internal/keyspace/journal"
+	"github.com/netcraq/netcraq/internal/keyspace/peer"
+	"github.com/netcraq/netcraq/internal/keyspace/record"
+	"github.com/netcraq/netcraq/internal/platform/systemd"
+)
+
+// The values of --durability.
+const (
+	onDisk   = "disk"
+	inMemory = "memory"
+)
+
+// keyspaceFlags are the command line of `netcraq keyspace`.
+type keyspaceFlags struct {
+	gateway    gatewayFlags // those that it shares
+	dir        string
+	member     string
+	durability string
+}
+
+func newKeyspaceCommand() *cobra.Command {
+	flags := keyspaceFlags{}
+	c := &cobra.Command{
+		Use:   "keyspace",
+		Short: "Serve etcd's API from a keyspace on disks, without an etcd",
+		Long: `Serve etcd's API from a keyspace on disks, without an etcd.
+
+The chain orders the writes, and each gateway writes them to its data directory. A write is acknowledged when a majority
+of the disks has it. Run one gateway on each of three or five machines, with the same name and controllers. Each answers
+linearizable reads from its own copy. After a loss of the chain, of power, or of a minority of the disks the keyspace goes
+on by itself; see docs/keyspace.md.`,
+		Example: `  netcraq keyspace --data-dir /var/lib/netcraq/keyspace --listen 192.0.2.7:2379 --controllers 192.0.2.1,192.0.2.2
+  etcdctl --endpoints 192.0.2.7:2379,192.0.2.8:2379,192.0.2.9:2379 put greeting hello`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			return flags.run(c.Context(), c.ErrOrStderr())
+		},
+	}
+	flags.add(c.Flags())
+	return c
+}
+
+func (k *keyspaceFlags) add(f *pflag.FlagSet) {
+	o, m := &k.gateway.options, &k.gateway.memory
+	f.StringVar(&k.dir, "data-dir", "", "directory of this gateway's disk; needed unless --durability memory")
+	f.StringVar(&m.name, "name", memory.DefaultName, "name of the keyspace")
+	f.StringVar(&k.member, "member", "", "name of this gateway, to which the directory belongs (default: the address at which others reach it)")
+	f.StringVar(&k.durability, "durability", onDisk, "what a write is acknowledged for: disk, or memory, which is netcraq gateway --memory")
+	f.StringVar(&o.Listen, "listen", cli.GatewayListen, "address to serve on, for clients and for the other gateways")
+	f.StringVar(&o.Advertise, "advertise-client-url", "", "host:port at which clients and other gateways reach this one (default: --listen)")
+	f.StringSliceVar(&o.Metrics, "metrics-addr", nil,
+		"additional URLs that serve /metrics and the other pages, but no keys and values")
+	addClientCertificates(f, &o.Clients)
+	f.StringVar(&o.Etcd.Cert, "cert", "", "certificate presented to the other gateways")
+	f.StringVar(&o.Etcd.Key, "key", "", "key of --cert")
+	f.StringVar(&o.Etcd.CA, "cacert", "", "authorities that sign the gateways' certificates")
+	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "accept any certificate of a gateway: for tests only")
+	addLimits(f, o)
+	f.Int64Var(&m.quota, "quota-bytes", 0,
+		"memory that the keyspace may take with its history (default: half of the memory limit of the control group, else of "+
+			"the machine's memory; at most 2 GiB)")
+	f.DurationVar(&m.progress, "watch-progress-notify-interval", 10*time.Minute,
+		"time without events after which a watch that asked for it is told the revision; as etcd's flag")
+	k.gateway.cluster.Add(f)
+	f.BoolVar(&k.gateway.verbose, "debug", false, "log everything")
+	k.gateway.logFormat.Add(f)
+}
+
+// check refuses flags that do not belong together.
+func (k *keyspaceFlags) check() error {
+	m := &k.gateway.memory
+	if err := k.gateway.checkBytes(); err != nil {
+		return err
+	}
+	switch {
+	case k.durability != onDisk && k.durability != inMemory:
+		return cli.UsageError(fmt.Errorf("--durability %q: want %s or %s", k.durability, onDisk, inMemory))
+	case k.durability == onDisk && k.dir == "":
+		return cli.UsageError(errors.New("--data-dir: name the directory of this gateway's disk"))
+	case k.durability == inMemory && k.dir != "":
+		return cli.UsageError(errors.New("--data-dir: not with --durability memory, which keeps nothing on disks"))
+	case m.quota != 0 && m.quota < minQuota:
+		return cli.UsageError(fmt.Errorf("--quota-bytes %d: want at least %d", m.quota, minQuota))
+	case m.progress < minProgress:
+		return cli.UsageError(fmt.Errorf("--watch-progress-notify-interval %v: want at least %v", m.progress, minProgress))
+	}
+	if err := record.CheckName(m.name); err != nil {
+		return cli.UsageError(fmt.Errorf("--name: %w", err))
+	}
+	return nil
+}
+
+// run serves until ctx ends.
+func (k *keyspaceFlags) run(ctx context.Context, log io.Writer) error {
+	m, o := &k.gateway.memory, k.gateway.options
+	if k.durability == inMemory {
+		m.entries = chainlog.DefaultEntries
+		return m.serve(ctx, log, &k.gateway)
+	}
+	o.Log, o.Clients.Dir = cli.NewLog(log, k.gateway.verbose, k.gateway.logFormat), filepath.Join(k.dir, journal.Certificates)
+	cluster, err := k.gateway.cluster.Read()
+	if err != nil {
+		return err
+	}
+	if !cluster.Managed() {
+		return cli.UsageError(errors.New("--controllers: a keyspace on disks has its record there, and this cluster has none: " +
+			"name those of a cluster, or try netcraq up --keyspace"))
+	}
+	dial, err := k.gateway.cluster.Dial()
+	if err != nil {
+		return err
+	}
+	chain, err := k.gateway.cluster.Connect(ctx, client.Options{})
+	if err != nil {
+		return err
+	}
+	defer chain.Close()
+	known, err := journal.Known(k.dir)
+	if err != nil {
+		return err
+	}
+	r, err := record.Open(ctx, record.Options{Name: m.name, Dial: dial, Known: known, Controllers: func() []string {
+		if now := chain.Map().Controllers; len(now) > 0 {
+			return now
+		}
+		return cluster.Controllers
+	}})
+	if err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // the process ends
+	s, err := k.listen(chain, r, memory.ServerOptions{
+		Options: memory.Options{
+			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log),
+		},
+		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
+	})
+	if err != nil {
+		return err
+	}
+	warnOpenChain(o.Log, chain.Map())
+	o.Log.Info("this gateway serves a keyspace on disks", "address", s.Addr().String(), "keyspace", m.name, "directory", k.dir)
+	systemd.Supervise(ctx, o.Log, nil)()
+	return s.Serve(ctx)
+}
+
+// listen opens the data directory and listens.
+func (k *keyspaceFlags) listen(chain *connect.Client, r *record.Record, o memory.ServerOptions) (*memory.Server, error) {
+	name := k.gateway.memory.name
+	space := peer.Keyspace{Name: name, ID: r.ID(), Secret: r.Secret()}
+	o.Chain, o.Name, o.ID = chain.Client, name, r.ID()
+	o.Disk = func(d driver.Options, peers credentials.TransportCredentials) (*driver.Driver, error) {
+		d.Dir, d.Member, d.Record = k.dir, cmp.Or(k.member, d.Address), r
+		d.Log, d.Peers = chainlog.NewEras(chain.Client, name, r.ID(), 0), peer.New(space, peers)
+		return driver.Open(d)
+	}
+	o.Others = func(d *driver.Driver) (*grpc.ServiceDesc, any) {
+		return &keyspacev1.Peers_ServiceDesc, peer.NewServer(space, d.Disk().Name, d)
+	}
+	return memory.Listen(o)
+}
