@@ -25,7 +25,8 @@ type ClientOptions struct {
 	Windows
 	Nodes    int    // length of the chain
 	CPUs     int    // for the client and the nodes together
-	Batch    int    // keys of each GetMany
+	Batch    int    // keys of each GetKeys
+	Names    bool   // give the client names, which it hashes each time, by GetMany
 	Profile  string // file for a CPU profile of the rounds; empty: none
 	Progress Progress
 }
@@ -37,6 +38,7 @@ type ClientResult struct {
 	Nodes      int           `json:"nodes"`
 	CPUs       int           `json:"cpus"`
 	Batch      int           `json:"batch"`
+	Names      bool          `json:"names"`
 	Callers    int           `json:"callers"`
 	Keys       int           `json:"keys"`
 	ValueBytes int           `json:"value_bytes"`
@@ -62,7 +64,7 @@ type ClientRound struct {
 // callersPerCPU lets one caller's batch run while another evaluates its own.
 const callersPerCPU = 2
 
-// Client measures GetMany of the Go client against a chain. The process, with the nodes' programs that the kernel runs
+// Client measures GetKeys or GetMany of the Go client against a chain. The process, with the nodes' programs that the kernel runs
 // for its packets, stays on some CPUs.
 func Client(ctx context.Context, o ClientOptions) (_ *ClientResult, err error) {
 	if err := validate(&o); err != nil {
@@ -78,14 +80,14 @@ func Client(ctx context.Context, o ClientOptions) (_ *ClientResult, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	l := &clientLoad{options: &o, callers: callersPerCPU * o.CPUs, keys: make([]string, o.Keys)}
+	l := &clientLoad{options: &o, callers: callersPerCPU * o.CPUs, keys: make([]client.Key, o.Keys)}
 	l.client, err = client.New(client.Options{Cluster: s.Cluster(), Window: l.callers * o.Batch, Timeout: clientTimeout})
 	if err != nil {
 		return nil, err
 	}
 	defer l.client.Close()
 	r := &ClientResult{
-		Subject: s.Subject(), Nodes: o.Nodes, CPUs: o.CPUs, Batch: o.Batch, Callers: l.callers, Keys: o.Keys,
+		Subject: s.Subject(), Nodes: o.Nodes, CPUs: o.CPUs, Batch: o.Batch, Names: o.Names, Callers: l.callers, Keys: o.Keys,
 		ValueBytes: o.ValueBytes, Host: ThisHost(),
 	}
 	if err := s.Do(func() error { return l.run(ctx, r) }); err != nil {
@@ -121,7 +123,7 @@ type clientLoad struct {
 	options *ClientOptions
 	client  *client.Client
 	callers int
-	keys    []string
+	keys    []client.Key
 }
 
 // run stores the keys and measures all rounds. It runs on a thread in the clients' host, because the client makes its
@@ -171,8 +173,8 @@ func (o *ClientOptions) profile() (stop func() error, err error) {
 }
 
 // value returns the value stored under a key.
-func (l *clientLoad) value(key string) ([]byte, error) {
-	hash, err := wire.HashKey([]byte(key))
+func (l *clientLoad) value(key client.Key) ([]byte, error) {
+	hash, err := wire.HashKey([]byte(key.String()))
 	return valueOf(hash, l.options.ValueBytes), err
 }
 
@@ -181,12 +183,16 @@ func (l *clientLoad) fill(ctx context.Context) error {
 	const together = 256
 	ops := make([]client.Op, 0, together)
 	for i := range l.keys {
-		l.keys[i] = fmt.Sprintf("key-%d", i)
-		value, err := l.value(l.keys[i])
+		key, err := client.KeyOf(fmt.Sprintf("key-%d", i))
 		if err != nil {
 			return err
 		}
-		if ops = append(ops, client.PutOp(l.keys[i], value)); len(ops) < together && i < len(l.keys)-1 {
+		value, err := l.value(key)
+		if err != nil {
+			return err
+		}
+		l.keys[i] = key
+		if ops = append(ops, client.PutOp("", value).WithKey(key)); len(ops) < together && i < len(l.keys)-1 {
 			continue
 		}
 		for n, outcome := range l.client.Do(ctx, ops) {
@@ -210,7 +216,7 @@ func (l *clientLoad) round(ctx context.Context, window time.Duration) (r ClientR
 	for i := range counts {
 		group.Go(func() error {
 			at := i * len(l.keys) / l.callers
-			batch := make([]string, l.options.Batch)
+			batch := make([]client.Key, l.options.Batch)
 			for time.Since(before.at) < window {
 				for n := range batch {
 					batch[n] = l.keys[at]
@@ -239,9 +245,9 @@ func (l *clientLoad) round(ctx context.Context, window time.Duration) (r ClientR
 
 // getMany reads keys and returns how many had another value than the stored one. Some answers of each batch are
 // checked, because checking costs as much as a tenth of a get.
-func (l *clientLoad) getMany(ctx context.Context, keys []string) (wrong uint64, err error) {
+func (l *clientLoad) getMany(ctx context.Context, keys []client.Key) (wrong uint64, err error) {
 	const checked = 16
-	for i, outcome := range l.client.GetMany(ctx, keys) {
+	for i, outcome := range l.get(ctx, keys) {
 		if outcome.Err != nil {
 			return 0, fmt.Errorf("get %q: %w", keys[i], outcome.Err)
 		}
@@ -257,6 +263,17 @@ func (l *clientLoad) getMany(ctx context.Context, keys []string) (wrong uint64, 
 		}
 	}
 	return wrong, nil
+}
+
+func (l *clientLoad) get(ctx context.Context, keys []client.Key) []client.Outcome {
+	if !l.options.Names {
+		return l.client.GetKeys(ctx, keys)
+	}
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = key.String()
+	}
+	return l.client.GetMany(ctx, names)
 }
 
 // usage is what this process has used.
@@ -325,9 +342,13 @@ func (r *ClientResult) Table() ([]string, [][]string) {
 
 // Summary states the load and what the CPU times contain.
 func (r *ClientResult) Summary() string {
-	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %d callers with GetMany of %d keys each, on %d of the CPUs; "+
+	what := "keys hashed before"
+	if r.Names {
+		what = "names"
+	}
+	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %d callers with %d %s in each batch, on %d of the CPUs; "+
 		"%d gets, %d of those checked wrong; %d bundles, %d messages that the kernel cut into several, %d that it refused.\n"+
 		"User and system CPU time, allocations and allocated bytes are per get; the system's part includes the nodes' programs.\n%v",
-		r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.Callers, r.Batch, r.CPUs, r.Gets, r.Wrong, r.Bundles,
+		r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.Callers, r.Batch, what, r.CPUs, r.Gets, r.Wrong, r.Bundles,
 		r.Trains-r.Refused, r.Refused, r.Host)
 }

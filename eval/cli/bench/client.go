@@ -14,7 +14,7 @@ func newBenchClientCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "client",
 		Short: "Gets through the Go client: throughput on one CPU, CPU time and allocations per get",
-		Long: `Starts a chain of nodes and reads all keys with GetMany of one Go client. Client and nodes share --cpus CPUs, so the
+		Long: `Starts a chain of nodes and reads all keys with batches of one Go client. Client and nodes share --cpus CPUs, so the
 rate includes the nodes' work. The CPU times of two builds can be compared on a machine under load, their rates cannot.`,
 		Example: `  netcraq bench client --keys 100000 --json
   netcraq bench client --cpus 2 --cpu-profile client.pprof`,
@@ -30,7 +30,8 @@ rate includes the nodes' work. The CPU times of two builds can be compared on a 
 	f := c.Flags()
 	f.IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	f.IntVar(&o.CPUs, "cpus", 1, "CPUs for the client and the nodes together")
-	f.IntVar(&o.Batch, "batch", 512, "keys of each GetMany; two callers on each CPU have one under way")
+	f.IntVar(&o.Batch, "batch", 512, "keys of each batch; two callers on each CPU have one under way")
+	f.BoolVar(&o.Names, "names", false, "give the client names (GetMany), which it hashes each time, not keys hashed before (GetKeys)")
 	f.StringVar(&o.Profile, "cpu-profile", "", "write a CPU profile of the rounds to this file, for go tool pprof")
 	return c
 }
