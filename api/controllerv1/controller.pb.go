@@ -3786,6 +3786,102 @@ func (x *SetKeyspaceRequest) GetKeyspace() *Keyspace {
 	return nil
 }
 
+type GiveUpDisksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keyspace      string                 `protobuf:"bytes,1,opt,name=keyspace,proto3" json:"keyspace,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // of the record that the operator has seen
+	Disks         []*KeyspaceDisk        `protobuf:"bytes,3,rep,name=disks,proto3" json:"disks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveUpDisksRequest) Reset() {
+	*x = GiveUpDisksRequest{}
+	mi := &file_controller_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveUpDisksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveUpDisksRequest) ProtoMessage() {}
+
+func (x *GiveUpDisksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveUpDisksRequest.ProtoReflect.Descriptor instead.
+func (*GiveUpDisksRequest) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *GiveUpDisksRequest) GetKeyspace() string {
+	if x != nil {
+		return x.Keyspace
+	}
+	return ""
+}
+
+func (x *GiveUpDisksRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *GiveUpDisksRequest) GetDisks() []*KeyspaceDisk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+type GiveUpDisksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveUpDisksResponse) Reset() {
+	*x = GiveUpDisksResponse{}
+	mi := &file_controller_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveUpDisksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveUpDisksResponse) ProtoMessage() {}
+
+func (x *GiveUpDisksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveUpDisksResponse.ProtoReflect.Descriptor instead.
+func (*GiveUpDisksResponse) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{48}
+}
+
 type SetKeyspaceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Swapped       bool                   `protobuf:"varint,1,opt,name=swapped,proto3" json:"swapped,omitempty"` // false: the record has another version
@@ -3796,7 +3892,7 @@ type SetKeyspaceResponse struct {
 
 func (x *SetKeyspaceResponse) Reset() {
 	*x = SetKeyspaceResponse{}
-	mi := &file_controller_proto_msgTypes[47]
+	mi := &file_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3808,7 +3904,7 @@ func (x *SetKeyspaceResponse) String() string {
 func (*SetKeyspaceResponse) ProtoMessage() {}
 
 func (x *SetKeyspaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[47]
+	mi := &file_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3821,7 +3917,7 @@ func (x *SetKeyspaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetKeyspaceResponse.ProtoReflect.Descriptor instead.
 func (*SetKeyspaceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{47}
+	return file_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetKeyspaceResponse) GetSwapped() bool {
@@ -3847,6 +3943,7 @@ type Keyspace struct {
 	Recovering    uint64                 `protobuf:"varint,4,opt,name=recovering,proto3" json:"recovering,omitempty"` // the number of the era that is being prepared; 0: none
 	Next          []*KeyspaceDisk        `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`
 	Gateways      []*KeyspaceGateway     `protobuf:"bytes,6,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	Lost          []*KeyspaceDisk        `protobuf:"bytes,8,rep,name=lost,proto3" json:"lost,omitempty"`     // disks of the active era that were given up
 	Secret        []byte                 `protobuf:"bytes,7,opt,name=secret,proto3" json:"secret,omitempty"` // by which its gateways know each other; only for roles that may be a gateway's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3854,7 +3951,7 @@ type Keyspace struct {
 
 func (x *Keyspace) Reset() {
 	*x = Keyspace{}
-	mi := &file_controller_proto_msgTypes[48]
+	mi := &file_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3963,7 @@ func (x *Keyspace) String() string {
 func (*Keyspace) ProtoMessage() {}
 
 func (x *Keyspace) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[48]
+	mi := &file_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +3976,7 @@ func (x *Keyspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keyspace.ProtoReflect.Descriptor instead.
 func (*Keyspace) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{48}
+	return file_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Keyspace) GetName() string {
@@ -3924,6 +4021,13 @@ func (x *Keyspace) GetGateways() []*KeyspaceGateway {
 	return nil
 }
 
+func (x *Keyspace) GetLost() []*KeyspaceDisk {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
 func (x *Keyspace) GetSecret() []byte {
 	if x != nil {
 		return x.Secret
@@ -3936,13 +4040,14 @@ type KeyspaceEra struct {
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Disks         []*KeyspaceDisk        `protobuf:"bytes,2,rep,name=disks,proto3" json:"disks,omitempty"`
 	Base          *KeyspacePosition      `protobuf:"bytes,3,opt,name=base,proto3" json:"base,omitempty"`
+	Cut           bool                   `protobuf:"varint,4,opt,name=cut,proto3" json:"cut,omitempty"` // disks were given up before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KeyspaceEra) Reset() {
 	*x = KeyspaceEra{}
-	mi := &file_controller_proto_msgTypes[49]
+	mi := &file_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4059,7 @@ func (x *KeyspaceEra) String() string {
 func (*KeyspaceEra) ProtoMessage() {}
 
 func (x *KeyspaceEra) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[49]
+	mi := &file_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4072,7 @@ func (x *KeyspaceEra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyspaceEra.ProtoReflect.Descriptor instead.
 func (*KeyspaceEra) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{49}
+	return file_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *KeyspaceEra) GetNumber() uint64 {
@@ -3991,6 +4096,13 @@ func (x *KeyspaceEra) GetBase() *KeyspacePosition {
 	return nil
 }
 
+func (x *KeyspaceEra) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
 type KeyspaceDisk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          uint64                 `protobuf:"fixed64,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -4001,7 +4113,7 @@ type KeyspaceDisk struct {
 
 func (x *KeyspaceDisk) Reset() {
 	*x = KeyspaceDisk{}
-	mi := &file_controller_proto_msgTypes[50]
+	mi := &file_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4125,7 @@ func (x *KeyspaceDisk) String() string {
 func (*KeyspaceDisk) ProtoMessage() {}
 
 func (x *KeyspaceDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[50]
+	mi := &file_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4138,7 @@ func (x *KeyspaceDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyspaceDisk.ProtoReflect.Descriptor instead.
 func (*KeyspaceDisk) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{50}
+	return file_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *KeyspaceDisk) GetName() uint64 {
@@ -4054,7 +4166,7 @@ type KeyspacePosition struct {
 
 func (x *KeyspacePosition) Reset() {
 	*x = KeyspacePosition{}
-	mi := &file_controller_proto_msgTypes[51]
+	mi := &file_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4178,7 @@ func (x *KeyspacePosition) String() string {
 func (*KeyspacePosition) ProtoMessage() {}
 
 func (x *KeyspacePosition) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[51]
+	mi := &file_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4191,7 @@ func (x *KeyspacePosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyspacePosition.ProtoReflect.Descriptor instead.
 func (*KeyspacePosition) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{51}
+	return file_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *KeyspacePosition) GetEra() uint64 {
@@ -4114,7 +4226,7 @@ type KeyspaceGateway struct {
 
 func (x *KeyspaceGateway) Reset() {
 	*x = KeyspaceGateway{}
-	mi := &file_controller_proto_msgTypes[52]
+	mi := &file_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4238,7 @@ func (x *KeyspaceGateway) String() string {
 func (*KeyspaceGateway) ProtoMessage() {}
 
 func (x *KeyspaceGateway) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[52]
+	mi := &file_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4251,7 @@ func (x *KeyspaceGateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyspaceGateway.ProtoReflect.Descriptor instead.
 func (*KeyspaceGateway) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{52}
+	return file_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *KeyspaceGateway) GetDisk() *KeyspaceDisk {
@@ -4488,10 +4600,15 @@ const file_controller_proto_rawDesc = "" +
 	"\bkeyspace\x18\x02 \x01(\v2\x1f.netcraq.controller.v1.KeyspaceR\bkeyspace\"k\n" +
 	"\x12SetKeyspaceRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12;\n" +
-	"\bkeyspace\x18\x02 \x01(\v2\x1f.netcraq.controller.v1.KeyspaceR\bkeyspace\"I\n" +
+	"\bkeyspace\x18\x02 \x01(\v2\x1f.netcraq.controller.v1.KeyspaceR\bkeyspace\"\x85\x01\n" +
+	"\x12GiveUpDisksRequest\x12\x1a\n" +
+	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x129\n" +
+	"\x05disks\x18\x03 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x05disks\"\x15\n" +
+	"\x13GiveUpDisksResponse\"I\n" +
 	"\x13SetKeyspaceResponse\x12\x18\n" +
 	"\aswapped\x18\x01 \x01(\bR\aswapped\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\x9f\x02\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\xd8\x02\n" +
 	"\bKeyspace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12:\n" +
@@ -4500,12 +4617,14 @@ const file_controller_proto_rawDesc = "" +
 	"recovering\x18\x04 \x01(\x04R\n" +
 	"recovering\x127\n" +
 	"\x04next\x18\x05 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04next\x12B\n" +
-	"\bgateways\x18\x06 \x03(\v2&.netcraq.controller.v1.KeyspaceGatewayR\bgateways\x12\x16\n" +
-	"\x06secret\x18\a \x01(\fR\x06secret\"\x9d\x01\n" +
+	"\bgateways\x18\x06 \x03(\v2&.netcraq.controller.v1.KeyspaceGatewayR\bgateways\x127\n" +
+	"\x04lost\x18\b \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04lost\x12\x16\n" +
+	"\x06secret\x18\a \x01(\fR\x06secret\"\xaf\x01\n" +
 	"\vKeyspaceEra\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x129\n" +
 	"\x05disks\x18\x02 \x03(\v2#.netcraq.controller.v1.KeyspaceDiskR\x05disks\x12;\n" +
-	"\x04base\x18\x03 \x01(\v2'.netcraq.controller.v1.KeyspacePositionR\x04base\">\n" +
+	"\x04base\x18\x03 \x01(\v2'.netcraq.controller.v1.KeyspacePositionR\x04base\x12\x10\n" +
+	"\x03cut\x18\x04 \x01(\bR\x03cut\">\n" +
 	"\fKeyspaceDisk\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x06R\x04name\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\x06R\bidentity\"N\n" +
@@ -4516,7 +4635,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x0fKeyspaceGateway\x127\n" +
 	"\x04disk\x18\x01 \x01(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04disk\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress2\x91\a\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress2\xf7\a\n" +
 	"\n" +
 	"Controller\x12Z\n" +
 	"\x06Attend\x12\".netcraq.controller.v1.NodeMessage\x1a(.netcraq.controller.v1.ControllerMessage(\x010\x01\x12N\n" +
@@ -4528,7 +4647,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x04Plan\x12%.netcraq.controller.v1.OperateRequest\x1a#.netcraq.controller.v1.PlanResponse\x12d\n" +
 	"\vControllers\x12).netcraq.controller.v1.ControllersRequest\x1a*.netcraq.controller.v1.ControllersResponse\x12]\n" +
 	"\bKeyspace\x12&.netcraq.controller.v1.KeyspaceRequest\x1a'.netcraq.controller.v1.KeyspaceResponse0\x01\x12d\n" +
-	"\vSetKeyspace\x12).netcraq.controller.v1.SetKeyspaceRequest\x1a*.netcraq.controller.v1.SetKeyspaceResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
+	"\vSetKeyspace\x12).netcraq.controller.v1.SetKeyspaceRequest\x1a*.netcraq.controller.v1.SetKeyspaceResponse\x12d\n" +
+	"\vGiveUpDisks\x12).netcraq.controller.v1.GiveUpDisksRequest\x1a*.netcraq.controller.v1.GiveUpDisksResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
 
 var (
 	file_controller_proto_rawDescOnce sync.Once
@@ -4542,7 +4662,7 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_controller_proto_goTypes = []any{
 	(*ControllersRequest)(nil),  // 0: netcraq.controller.v1.ControllersRequest
 	(*ControllerSpec)(nil),      // 1: netcraq.controller.v1.ControllerSpec
@@ -4591,16 +4711,18 @@ var file_controller_proto_goTypes = []any{
 	(*KeyspaceRequest)(nil),     // 44: netcraq.controller.v1.KeyspaceRequest
 	(*KeyspaceResponse)(nil),    // 45: netcraq.controller.v1.KeyspaceResponse
 	(*SetKeyspaceRequest)(nil),  // 46: netcraq.controller.v1.SetKeyspaceRequest
-	(*SetKeyspaceResponse)(nil), // 47: netcraq.controller.v1.SetKeyspaceResponse
-	(*Keyspace)(nil),            // 48: netcraq.controller.v1.Keyspace
-	(*KeyspaceEra)(nil),         // 49: netcraq.controller.v1.KeyspaceEra
-	(*KeyspaceDisk)(nil),        // 50: netcraq.controller.v1.KeyspaceDisk
-	(*KeyspacePosition)(nil),    // 51: netcraq.controller.v1.KeyspacePosition
-	(*KeyspaceGateway)(nil),     // 52: netcraq.controller.v1.KeyspaceGateway
-	nil,                         // 53: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                         // 54: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                         // 55: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                         // 56: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*GiveUpDisksRequest)(nil),  // 47: netcraq.controller.v1.GiveUpDisksRequest
+	(*GiveUpDisksResponse)(nil), // 48: netcraq.controller.v1.GiveUpDisksResponse
+	(*SetKeyspaceResponse)(nil), // 49: netcraq.controller.v1.SetKeyspaceResponse
+	(*Keyspace)(nil),            // 50: netcraq.controller.v1.Keyspace
+	(*KeyspaceEra)(nil),         // 51: netcraq.controller.v1.KeyspaceEra
+	(*KeyspaceDisk)(nil),        // 52: netcraq.controller.v1.KeyspaceDisk
+	(*KeyspacePosition)(nil),    // 53: netcraq.controller.v1.KeyspacePosition
+	(*KeyspaceGateway)(nil),     // 54: netcraq.controller.v1.KeyspaceGateway
+	nil,                         // 55: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                         // 56: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                         // 57: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                         // 58: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
 	1,  // 0: netcraq.controller.v1.ControllersRequest.add:type_name -> netcraq.controller.v1.ControllerSpec
@@ -4613,7 +4735,7 @@ var file_controller_proto_depIdxs = []int32{
 	9,  // 7: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
 	7,  // 8: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
 	8,  // 9: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
-	53, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	55, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
 	13, // 11: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
 	15, // 12: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
 	17, // 13: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
@@ -4625,52 +4747,56 @@ var file_controller_proto_depIdxs = []int32{
 	15, // 19: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
 	25, // 20: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
 	26, // 21: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	54, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	56, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
 	29, // 23: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
 	34, // 24: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
 	35, // 25: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
 	36, // 26: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
 	38, // 27: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	48, // 28: netcraq.controller.v1.StatusResponse.keyspaces:type_name -> netcraq.controller.v1.Keyspace
-	55, // 29: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	50, // 28: netcraq.controller.v1.StatusResponse.keyspaces:type_name -> netcraq.controller.v1.Keyspace
+	57, // 29: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
 	39, // 30: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
 	40, // 31: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
 	38, // 32: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	56, // 33: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	58, // 33: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
 	43, // 34: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	48, // 35: netcraq.controller.v1.KeyspaceResponse.keyspace:type_name -> netcraq.controller.v1.Keyspace
-	48, // 36: netcraq.controller.v1.SetKeyspaceRequest.keyspace:type_name -> netcraq.controller.v1.Keyspace
-	49, // 37: netcraq.controller.v1.Keyspace.active:type_name -> netcraq.controller.v1.KeyspaceEra
-	50, // 38: netcraq.controller.v1.Keyspace.next:type_name -> netcraq.controller.v1.KeyspaceDisk
-	52, // 39: netcraq.controller.v1.Keyspace.gateways:type_name -> netcraq.controller.v1.KeyspaceGateway
-	50, // 40: netcraq.controller.v1.KeyspaceEra.disks:type_name -> netcraq.controller.v1.KeyspaceDisk
-	51, // 41: netcraq.controller.v1.KeyspaceEra.base:type_name -> netcraq.controller.v1.KeyspacePosition
-	50, // 42: netcraq.controller.v1.KeyspaceGateway.disk:type_name -> netcraq.controller.v1.KeyspaceDisk
-	5,  // 43: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	23, // 44: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	27, // 45: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	30, // 46: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	32, // 47: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	37, // 48: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	37, // 49: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	0,  // 50: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
-	44, // 51: netcraq.controller.v1.Controller.Keyspace:input_type -> netcraq.controller.v1.KeyspaceRequest
-	46, // 52: netcraq.controller.v1.Controller.SetKeyspace:input_type -> netcraq.controller.v1.SetKeyspaceRequest
-	18, // 53: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	24, // 54: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	28, // 55: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	31, // 56: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	33, // 57: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	41, // 58: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	42, // 59: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	2,  // 60: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
-	45, // 61: netcraq.controller.v1.Controller.Keyspace:output_type -> netcraq.controller.v1.KeyspaceResponse
-	47, // 62: netcraq.controller.v1.Controller.SetKeyspace:output_type -> netcraq.controller.v1.SetKeyspaceResponse
-	53, // [53:63] is the sub-list for method output_type
-	43, // [43:53] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	50, // 35: netcraq.controller.v1.KeyspaceResponse.keyspace:type_name -> netcraq.controller.v1.Keyspace
+	50, // 36: netcraq.controller.v1.SetKeyspaceRequest.keyspace:type_name -> netcraq.controller.v1.Keyspace
+	52, // 37: netcraq.controller.v1.GiveUpDisksRequest.disks:type_name -> netcraq.controller.v1.KeyspaceDisk
+	51, // 38: netcraq.controller.v1.Keyspace.active:type_name -> netcraq.controller.v1.KeyspaceEra
+	52, // 39: netcraq.controller.v1.Keyspace.next:type_name -> netcraq.controller.v1.KeyspaceDisk
+	54, // 40: netcraq.controller.v1.Keyspace.gateways:type_name -> netcraq.controller.v1.KeyspaceGateway
+	52, // 41: netcraq.controller.v1.Keyspace.lost:type_name -> netcraq.controller.v1.KeyspaceDisk
+	52, // 42: netcraq.controller.v1.KeyspaceEra.disks:type_name -> netcraq.controller.v1.KeyspaceDisk
+	53, // 43: netcraq.controller.v1.KeyspaceEra.base:type_name -> netcraq.controller.v1.KeyspacePosition
+	52, // 44: netcraq.controller.v1.KeyspaceGateway.disk:type_name -> netcraq.controller.v1.KeyspaceDisk
+	5,  // 45: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	23, // 46: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	27, // 47: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	30, // 48: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	32, // 49: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	37, // 50: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	37, // 51: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	0,  // 52: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
+	44, // 53: netcraq.controller.v1.Controller.Keyspace:input_type -> netcraq.controller.v1.KeyspaceRequest
+	46, // 54: netcraq.controller.v1.Controller.SetKeyspace:input_type -> netcraq.controller.v1.SetKeyspaceRequest
+	47, // 55: netcraq.controller.v1.Controller.GiveUpDisks:input_type -> netcraq.controller.v1.GiveUpDisksRequest
+	18, // 56: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	24, // 57: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	28, // 58: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	31, // 59: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	33, // 60: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	41, // 61: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	42, // 62: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	2,  // 63: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
+	45, // 64: netcraq.controller.v1.Controller.Keyspace:output_type -> netcraq.controller.v1.KeyspaceResponse
+	49, // 65: netcraq.controller.v1.Controller.SetKeyspace:output_type -> netcraq.controller.v1.SetKeyspaceResponse
+	48, // 66: netcraq.controller.v1.Controller.GiveUpDisks:output_type -> netcraq.controller.v1.GiveUpDisksResponse
+	56, // [56:67] is the sub-list for method output_type
+	45, // [45:56] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -4715,7 +4841,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

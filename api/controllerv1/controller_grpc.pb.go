@@ -31,6 +31,7 @@ const (
 	Controller_Controllers_FullMethodName = "/netcraq.controller.v1.Controller/Controllers"
 	Controller_Keyspace_FullMethodName    = "/netcraq.controller.v1.Controller/Keyspace"
 	Controller_SetKeyspace_FullMethodName = "/netcraq.controller.v1.Controller/SetKeyspace"
+	Controller_GiveUpDisks_FullMethodName = "/netcraq.controller.v1.Controller/GiveUpDisks"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -58,6 +59,8 @@ type ControllerClient interface {
 	Keyspace(ctx context.Context, in *KeyspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeyspaceResponse], error)
 	// SetKeyspace replaces the record of a keyspace, if it has a version. Any controller answers.
 	SetKeyspace(ctx context.Context, in *SetKeyspaceRequest, opts ...grpc.CallOption) (*SetKeyspaceResponse, error)
+	// GiveUpDisks lets a keyspace go on without disks that are lost, although they are a majority. Any controller answers.
+	GiveUpDisks(ctx context.Context, in *GiveUpDisksRequest, opts ...grpc.CallOption) (*GiveUpDisksResponse, error)
 }
 
 type controllerClient struct {
@@ -207,6 +210,16 @@ func (c *controllerClient) SetKeyspace(ctx context.Context, in *SetKeyspaceReque
 	return out, nil
 }
 
+func (c *controllerClient) GiveUpDisks(ctx context.Context, in *GiveUpDisksRequest, opts ...grpc.CallOption) (*GiveUpDisksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GiveUpDisksResponse)
+	err := c.cc.Invoke(ctx, Controller_GiveUpDisks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -232,6 +245,8 @@ type ControllerServer interface {
 	Keyspace(*KeyspaceRequest, grpc.ServerStreamingServer[KeyspaceResponse]) error
 	// SetKeyspace replaces the record of a keyspace, if it has a version. Any controller answers.
 	SetKeyspace(context.Context, *SetKeyspaceRequest) (*SetKeyspaceResponse, error)
+	// GiveUpDisks lets a keyspace go on without disks that are lost, although they are a majority. Any controller answers.
+	GiveUpDisks(context.Context, *GiveUpDisksRequest) (*GiveUpDisksResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -271,6 +286,9 @@ func (UnimplementedControllerServer) Keyspace(*KeyspaceRequest, grpc.ServerStrea
 }
 func (UnimplementedControllerServer) SetKeyspace(context.Context, *SetKeyspaceRequest) (*SetKeyspaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetKeyspace not implemented")
+}
+func (UnimplementedControllerServer) GiveUpDisks(context.Context, *GiveUpDisksRequest) (*GiveUpDisksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GiveUpDisks not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -434,6 +452,24 @@ func _Controller_SetKeyspace_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_GiveUpDisks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GiveUpDisksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).GiveUpDisks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_GiveUpDisks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).GiveUpDisks(ctx, req.(*GiveUpDisksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -460,6 +496,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetKeyspace",
 			Handler:    _Controller_SetKeyspace_Handler,
+		},
+		{
+			MethodName: "GiveUpDisks",
+			Handler:    _Controller_GiveUpDisks_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -65,7 +65,7 @@ type operation struct {
 // newOperateCommands returns the commands that change a cluster.
 func newOperateCommands() []*cobra.Command {
 	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newFailNodeCommand(),
-		newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
+		newReplicasCommand(), newMoveCommand(), newAcceptLossCommand(), newGiveUpDisksCommand()}
 }
 
 // command returns the command of an operation. details is the help text below the line short. prepare completes the

@@ -15,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/record"
 )
 
@@ -139,23 +140,65 @@ func (c *Controller) SetKeyspace(
 	if err := record.CheckChange(before, after); err != nil {
 		return nil, status.Error(codes.Aborted, err.Error())
 	}
-	text, err := protojson.Marshal(record.Encode(after))
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	within, cancel := context.WithTimeout(ctx, keyspaceWithin)
-	defer cancel()
-	now, swapped, err := c.store.SetKeyspace(within, after.Name, version, json.RawMessage(text))
+	now, swapped, err := c.setKeyspace(ctx, version, after)
 	switch {
-	case within.Err() != nil && err != nil:
-		return nil, c.etcdAway()
 	case err != nil:
-		return nil, status.Error(codes.Unavailable, err.Error())
+		return nil, err
 	case swapped && (before == nil || before.Record.Newest() != after.Record.Newest() || after.Recovering == 0):
 		c.log.Info("a gateway asked for a change", "keyspace", after.Name, "era", after.Active.Number,
 			"prepared", after.Recovering, "disks", len(after.Active.Set), "version", now)
 	}
 	return &controllerv1.SetKeyspaceResponse{Swapped: swapped, Version: now}, nil
+}
+
+// setKeyspace replaces a record that was checked.
+func (c *Controller) setKeyspace(ctx context.Context, version uint64, k *record.Keyspace) (uint64, bool, error) {
+	text, err := protojson.Marshal(record.Encode(k))
+	if err != nil {
+		return 0, false, status.Error(codes.InvalidArgument, err.Error())
+	}
+	within, cancel := context.WithTimeout(ctx, keyspaceWithin)
+	defer cancel()
+	now, swapped, err := c.store.SetKeyspace(within, k.Name, version, json.RawMessage(text))
+	switch {
+	case within.Err() != nil && err != nil:
+		return 0, false, c.etcdAway()
+	case err != nil:
+		return 0, false, status.Error(codes.Unavailable, err.Error())
+	}
+	return now, swapped, nil
+}
+
+// GiveUpDisks is of the API.
+func (c *Controller) GiveUpDisks(
+	ctx context.Context, in *controllerv1.GiveUpDisksRequest,
+) (*controllerv1.GiveUpDisksResponse, error) {
+	k, version, err := c.presentKeyspace(ctx, in.GetKeyspace())
+	if err != nil {
+		return nil, err
+	}
+	if k == nil {
+		return nil, status.Errorf(codes.NotFound, "there is no keyspace %q on disks", in.GetKeyspace())
+	}
+	var lost []core.Disk
+	for _, d := range in.GetDisks() {
+		lost = append(lost, core.Disk{Name: d.GetName(), Identity: d.GetIdentity()})
+	}
+	if k.Record, err = k.GiveUp(lost); err != nil {
+		return nil, status.Error(codes.Aborted, err.Error())
+	}
+	swapped := version == in.GetVersion()
+	if swapped {
+		_, swapped, err = c.setKeyspace(ctx, version, k)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !swapped:
+		return nil, status.Error(codes.Aborted, "the keyspace has changed meanwhile: look at it again")
+	}
+	c.log.Info("an operator gave up disks", "keyspace", k.Name, "era", k.Active.Number, "disks", lost)
+	return &controllerv1.GiveUpDisksResponse{}, nil
 }
 
 // keyspaceStatus lists the keyspaces whose records can be read.

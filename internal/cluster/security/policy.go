@@ -35,6 +35,7 @@ var allowed = map[string][]Role{
 	controllerv1.Controller_Operate_FullMethodName:     operators,
 	controllerv1.Controller_Keyspace_FullMethodName:    anybody,
 	controllerv1.Controller_SetKeyspace_FullMethodName: operators, // gateways
+	controllerv1.Controller_GiveUpDisks_FullMethodName: {Admin},
 }
 
 // adminOnly reports whether a request to operate may lose something: copies, or data.

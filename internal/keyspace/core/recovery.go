@@ -38,7 +38,7 @@ const (
 // Recover begins a recovery by a record. next is the set of the next era.
 func Recover(without Rule, r Record, next []Disk) *Recovery {
 	m := &Recovery{without: without, era: r.Newest() + 1}
-	m.record = Record{Active: r.Active, Recovering: m.era, Next: next}
+	m.record = Record{Active: r.Active, Recovering: m.era, Next: next, Lost: r.Lost}
 	m.emit(WriteRecord{m.record})
 	return m
 }
@@ -75,7 +75,7 @@ func (m *Recovery) Wrote(ok bool) {
 func (m *Recovery) Retry() {
 	switch m.stage {
 	case promising:
-		m.emit(AskDisks{m.era, m.record.Active.Set})
+		m.emit(AskDisks{m.era, m.record.asked()})
 	case taking:
 		m.emit(Take{m.from})
 	case sealing:
@@ -101,7 +101,7 @@ func (m *Recovery) askOrAdopt() {
 
 // Promised takes the [Answer] of a disk to [Replica.Ask].
 func (m *Recovery) Promised(d Disk, a Answer) {
-	set := m.record.Active.Set
+	set := m.record.asked()
 	switch {
 	case m.stage != promising:
 		return
@@ -114,7 +114,7 @@ func (m *Recovery) Promised(d Disk, a Answer) {
 	if len(m.promised) == 0 || m.without.compare(a.Last, m.best) > 0 {
 		m.best, m.from = a.Last, d
 	}
-	if m.promised = append(m.promised, d); len(m.promised) == majority(set) {
+	if m.promised = append(m.promised, d); len(m.promised) == m.record.promises() {
 		m.stage = taking
 		m.Retry()
 	}
@@ -126,8 +126,12 @@ func (m *Recovery) Taken(p Position) (adopted bool) {
 	if m.stage != taking || m.without.compare(p, m.best) < 0 {
 		return false
 	}
-	if p.Era >= m.era {
+	switch {
+	case p.Era >= m.era:
 		m.Fail() // a later recovery has changed the disk
+		return false
+	case len(m.record.Lost) > 0 && p.Era < m.record.Active.Number:
+		m.Fail() // this disk has what was left out when the active era began
 		return false
 	}
 	m.adopted = p
@@ -154,7 +158,12 @@ func (m *Recovery) Found(index uint64, cell Cell) {
 	case Sealed, Lost:
 		m.install()
 	case Behind:
-		m.Fail() // the entries of the ring that are overwritten count, so a majority has them
+		if len(m.record.Lost) == 0 {
+			m.Fail() // the entries of the ring that are overwritten count, so a majority has them
+			return
+		}
+		m.at = Cursor{Next: cell.Index, Term: cell.Term} // they are lost, and the log still needs its seal
+		m.Retry()
 	}
 }
 
@@ -211,6 +220,8 @@ func (m *Recovery) LogMade(ok bool) {
 		return
 	}
 	m.stage = activating
-	m.record = Record{Active: Era{Number: m.era, Set: slices.Clone(m.record.Next), Base: m.adopted}}
+	m.record = Record{Active: Era{
+		Number: m.era, Set: slices.Clone(m.record.Next), Base: m.adopted, Cut: len(m.record.Lost) > 0,
+	}}
 	m.emit(WriteRecord{m.record})
 }

@@ -92,12 +92,12 @@ func (m *Replica) Recorded(r Record) {
 
 // enter begins to follow the era, if the own disk has the state with which it begins or can get it.
 func (m *Replica) enter() {
-	base := m.record.Active.Base
+	base, cut := m.record.Active.Base, m.record.Active.Cut
 	switch {
 	case m.last.Era == m.era:
 	case m.last.Era > m.era || m.promised > m.era:
 		return // another recovery is under way
-	case m.last.Era == base.Era && m.last.Index >= base.Index:
+	case m.last.Era == base.Era && (m.last.Index > base.Index && !cut || m.last.Index == base.Index):
 		// Entries of one era's log are the same everywhere.
 		m.last = Position{Era: m.era, Index: base.Index}
 		m.emit(Mark{m.store(), m.last})

@@ -1,7 +1,10 @@
 package driver_test
 
 import (
+	"slices"
 	"testing"
+
+	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
 
 // All gateways are killed and the chain loses the log: every acknowledged batch is there again, once and in its order.
@@ -51,4 +54,42 @@ func TestBehind(t *testing.T) {
 	w.write(c, 5)
 	w.has(b)
 	w.has(c)
+}
+
+// Two of three disks are lost, and an operator gives them up: the keyspace goes on with what the third has, and gets new
+// disks.
+func TestGivenUp(t *testing.T) {
+	w := newWorld(t, 64)
+	a := w.start("a")
+	w.start("b")
+	w.start("c")
+	era := w.follows(a, 0, 3)
+	w.write(a, 40)
+	w.has(a)
+	for _, name := range []string{"b", "c"} {
+		w.kill(name)
+		w.empty(name)
+	}
+	for swapped := false; !swapped; {
+		s, version, err := w.near.Read(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := slices.DeleteFunc(slices.Clone(s.Active.Set), func(d core.Disk) bool { return d == a.Disk() })
+		if s.Record, err = s.GiveUp(lost); err != nil {
+			t.Fatal(err)
+		}
+		if _, swapped, err = w.near.Swap(w.ctx, version, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	era = w.follows(a, era, 1)
+	w.has(a)
+	b, c := w.start("b"), w.start("c")
+	for _, g := range []*gateway{a, b, c} {
+		w.follows(g, era, 3)
+	}
+	w.write(c, 5)
+	w.has(a)
+	w.has(b)
 }

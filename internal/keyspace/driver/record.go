@@ -157,12 +157,16 @@ func (d *Driver) mend() {
 		return
 	}
 	s := d.core.Status()
-	next := Disks(s.Record.Active.Set, d.state.Gateways, d.alive)
+	gateways := slices.DeleteFunc(slices.Clone(d.state.Gateways), func(g Gateway) bool {
+		return slices.Contains(s.Record.Lost, g.Disk)
+	})
+	next := Disks(s.Record.Active.Set, gateways, d.alive)
 	slices.SortFunc(next, func(a, b core.Disk) int { return cmp.Compare(a.Name, b.Name) })
 	now := slices.Clone(s.Record.Active.Set)
 	slices.SortFunc(now, func(a, b core.Disk) int { return cmp.Compare(a.Name, b.Name) })
 	rank := d.rank(s.Record)
-	if rank < 0 || len(next) == 0 || !s.Broken && s.Record.Recovering == 0 && slices.Equal(next, now) {
+	due := s.Broken || s.Record.Recovering != 0 || len(s.Record.Lost) > 0 || !slices.Equal(next, now)
+	if rank < 0 || len(next) == 0 || !due {
 		d.due = time.Time{}
 		return
 	}

@@ -44,12 +44,14 @@ type Keyspace struct {
 // Encode returns the message of a record.
 func Encode(k *Keyspace) *controllerv1.Keyspace {
 	out := &controllerv1.Keyspace{
-		Name: k.Name, Id: k.ID, Secret: k.Secret, Recovering: k.Recovering, Next: encodeDisks(k.Next),
+		Name: k.Name, Id: k.ID, Secret: k.Secret,
+		Recovering: k.Recovering, Next: encodeDisks(k.Next), Lost: encodeDisks(k.Lost),
 		Active: &controllerv1.KeyspaceEra{
 			Number: k.Active.Number, Disks: encodeDisks(k.Active.Set),
 			Base: &controllerv1.KeyspacePosition{
 				Era: k.Active.Base.Era, Index: k.Active.Base.Index, Term: k.Active.Base.Term,
 			},
+			Cut: k.Active.Cut,
 		},
 	}
 	for _, g := range k.Gateways {
@@ -79,8 +81,9 @@ func Decode(in *controllerv1.Keyspace) (*Keyspace, error) {
 		Active: core.Era{
 			Number: in.GetActive().GetNumber(), Set: decodeDisks(in.GetActive().GetDisks()),
 			Base: core.Position{Era: base.GetEra(), Index: base.GetIndex(), Term: base.GetTerm()},
+			Cut:  in.GetActive().GetCut(),
 		},
-		Recovering: in.GetRecovering(), Next: decodeDisks(in.GetNext()),
+		Recovering: in.GetRecovering(), Next: decodeDisks(in.GetNext()), Lost: decodeDisks(in.GetLost()),
 	}
 	for _, g := range in.GetGateways() {
 		k.Gateways = append(k.Gateways, driver.Gateway{
@@ -111,7 +114,7 @@ func (k *Keyspace) check() error {
 		return errors.New("it has no number")
 	case len(k.Secret) != 0 && len(k.Secret) != secretBytes:
 		return fmt.Errorf("its secret has %d bytes, not %d", len(k.Secret), secretBytes)
-	case r.Active.Number == 0 && (len(r.Active.Set) > 0 || r.Active.Base != core.Position{}):
+	case r.Active.Number == 0 && (len(r.Active.Set) > 0 || r.Active.Base != core.Position{} || r.Active.Cut):
 		return errors.New("it has no era, but disks or a base of one")
 	case r.Active.Number > 0 && r.Active.Base.Era >= r.Active.Number:
 		return fmt.Errorf("era %d begins with a state of era %d", r.Active.Number, r.Active.Base.Era)
@@ -120,7 +123,17 @@ func (k *Keyspace) check() error {
 	case r.Recovering == 0 && len(r.Next) > 0:
 		return errors.New("no era is prepared, but there are disks for one")
 	}
-	return errors.Join(CheckName(k.Name), checkDisks(r.Active.Set), checkDisks(r.Next), k.checkGateways())
+	return errors.Join(CheckName(k.Name), checkDisks(r.Active.Set), checkDisks(r.Next), k.checkLost(), k.checkGateways())
+}
+
+func (k *Keyspace) checkLost() error {
+	if len(k.Lost) == 0 {
+		return nil
+	}
+	before := k.Record
+	before.Lost = nil
+	_, err := before.GiveUp(k.Lost)
+	return errors.Join(err, checkDisks(k.Lost))
 }
 
 func checkDisks(disks []core.Disk) error {

@@ -39,6 +39,7 @@ type request struct {
 	index uint64 // of the write's entry
 	era   uint64 // of the write's entry
 	floor int    // how much was shown when the request began
+	since uint64 // world.forced then
 	done  bool
 	ended func(ok bool)
 }
@@ -46,7 +47,7 @@ type request struct {
 // begin sends a request to its gateway, and a write to one that writes the log.
 func (x *request) begin() {
 	w := x.w
-	x.id = w.id()
+	x.id, x.since = w.id(), w.forced
 	if x.write {
 		x.l = nil
 		for _, i := range w.rng.Perm(len(w.gateways)) {
@@ -99,7 +100,11 @@ func (x *request) read() {
 	w.note("%v answers read %d with %d entries; %d were shown before", l, x.id, l.applied, x.floor)
 	w.result.Ops++
 	w.result.Reads++
-	if l.applied < x.floor {
+	switch {
+	case x.since != w.forced: // what it began with may be lost
+	case l.era() < w.forced:
+		w.broken("stale: %v answers a read in era %d, and disks were given up before era %d", l, l.era(), w.forced)
+	case l.applied < x.floor:
 		w.broken("stale: %v answers a read with %d entries, and %d were shown before it began", l, l.applied, x.floor)
 	}
 	w.show(l, "to a reader", l.state[:l.applied])

@@ -32,6 +32,9 @@ type Config struct {
 	Repair          time.Duration // mean time until a gateway begins a recovery that is due
 	Patience        time.Duration // for a recovery, and for a call of the chain
 
+	// GiveUp is the mean time between two losses of a majority of the disks, which an operator gives up then; 0: never.
+	GiveUp time.Duration
+
 	Severe  bool   // a gateway that does not reach the record hears nothing of the others for a part of the time
 	Several bool   // such a fault, or the loss of a disk, strikes another gateway too
 	Fresh   bool   // clients write to gateways of the newest era only

@@ -129,6 +129,9 @@ func (l *life) recorded(r core.Record, version uint64) {
 // perform does what the replica asks for.
 func (l *life) perform(action core.Action) {
 	w, d := l.w, l.g.disk
+	if l.dead {
+		return
+	}
 	switch a := action.(type) {
 	case core.ReadLog:
 		l.readLog(a)
@@ -161,7 +164,11 @@ func (l *life) perform(action core.Action) {
 	case core.Fetch:
 		l.fetch(a)
 	case core.Enter:
-		if l.state = slices.Clip(d.now.items); len(l.state) < l.applied {
+		if l.state = slices.Clip(d.now.items); len(l.state) < l.applied && w.forced > 0 {
+			w.stop(l.g, ms) // a gateway ends that has shown more than is left
+			return
+		}
+		if len(l.state) < l.applied {
 			w.broken("lost: %v has shown %d entries, and era %d begins with %d", l, l.applied, a.Era, len(l.state))
 			l.applied = len(l.state)
 		}

@@ -38,6 +38,8 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Recoveries += r.Recoveries
 	t.Eras += r.Eras
 	t.Losses += r.Losses
+	t.GivenUp += r.GivenUp
+	t.Dropped += r.Dropped
 	t.Simulated += r.Simulated
 	for f, n := range r.Faults {
 		t.Faults[f] += n

@@ -36,7 +36,8 @@ func (l *life) mend() {
 		return
 	}
 	s := l.core.Status()
-	if l.version == w.version && !s.Broken && s.Record.Recovering == 0 && s.Record.Active.Number > 0 {
+	if l.version == w.version && !s.Broken && s.Record.Recovering == 0 && s.Record.Active.Number > 0 &&
+		len(s.Record.Lost) == 0 {
 		l.idle = 0
 		return
 	}

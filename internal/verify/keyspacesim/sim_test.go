@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/verify/seeded"
@@ -41,6 +42,25 @@ func TestSeeds(t *testing.T) {
 		if n == 0 && *seeds >= 100 {
 			t.Errorf("no %s in %d seeds", f, *seeds)
 		}
+	}
+}
+
+// TestDisksGivenUp: after a majority of the disks was lost and given up, the keyspace goes on. All gateways agree on what is
+// left, and none answers from what was before.
+func TestDisksGivenUp(t *testing.T) {
+	draw := func(seed uint64) Config {
+		c := Draw(seed)
+		c.GiveUp = 150 * time.Millisecond
+		return c
+	}
+	total := Many(t.Context(), Options{First: *firstSeed, Seeds: max(1, *seeds/3), Jobs: 2, Draw: draw, Report: func(*Total) {}})
+	t.Logf("%d seeds from %d on: %d reads, %d writes, %d eras, %d times given up, %d entries dropped", total.Seeds, *firstSeed,
+		total.Reads, total.Writes, total.Eras, total.GivenUp, total.Dropped)
+	if total.Violations > 0 {
+		t.Errorf("%d violations %v, first %d\n%s", total.Violations, total.Kinds, total.First, wrong(t, draw(total.First)))
+	}
+	if total.GivenUp == 0 || total.Dropped == 0 {
+		t.Error("nothing was lost")
 	}
 }
 

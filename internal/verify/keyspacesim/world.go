@@ -46,6 +46,8 @@ type world struct {
 	busy     int    // clients that are not done
 	shown    []item // the longest state that anybody has shown
 	terms    uint64 // that the lock has given
+	forced   uint64 // the last era that began after disks were given up
+	cut      int    // how much of what was shown before it began with
 	ids      uint64
 	calm     bool
 	traced   bool
@@ -59,6 +61,8 @@ type Result struct {
 	Recoveries                  int // that began
 	Eras                        int // that became active
 	Losses                      int // of a shard's state
+	GivenUp                     int // times that a majority of the disks was
+	Dropped                     int // entries that had been shown, and only lost disks had
 	Simulated                   time.Duration
 	Faults                      [faults]int
 	Broken                      string // the first check that failed
@@ -90,6 +94,7 @@ func run(c Config, traced bool) *Result {
 	}
 	w.elections()
 	w.nextFault()
+	w.nextLoss()
 	began := w.Now
 	w.Until(w.Now+longestRun, func() bool { return w.busy > 0 && w.result.Broken == "" })
 	if w.busy > 0 {
@@ -143,6 +148,9 @@ func (w *world) finish() {
 
 // show checks a state that is shown to somebody: it continues all that was shown before, or is an earlier part of it.
 func (w *world) show(l *life, what string, state []item) {
+	if l.era() < w.forced { // what lost disks had may still be seen there
+		state = state[:min(len(state), w.cut)]
+	}
 	n := min(len(state), len(w.shown))
 	if n > 0 && state[n-1].sum != w.shown[n-1].sum {
 		w.broken("lost: %v shows (%s) another entry %d or before than was shown, in era %d", l, what, n, l.era())
@@ -205,6 +213,7 @@ func (w *world) changeRecord(l *life, version uint64, r core.Record, answer func
 			w.broken("a controller refuses the record of %v: %v", l, err)
 		}
 		if ok {
+			w.begins(&r)
 			w.version, w.record = w.version+1, r
 			w.note("record: %+v", r)
 			if r.Recovering == 0 {
