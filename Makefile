@@ -348,7 +348,7 @@ metrics: bpf ## Write the tables of docs/metrics.md
 .PHONY: test-languages
 test-languages: bpf ## Run the scenarios of clients in Go and other languages, and print what passes
 	@scripts/setup.sh test
-	CI=true NETCRAQ_TABLE=1 go test -count=1 -v -timeout 10m ./clients/... | grep -vE '^ *(=== |--- PASS: .*/)'
+	@set -o pipefail; CI=true NETCRAQ_TABLE=1 go test -count=1 -v -timeout 10m ./clients/... | grep -vE '^ *(=== |--- PASS: .*/)'
 
 # Prometheus' own checker is compiled in a module of its own below out/: what it needs is large.
 PROMTOOL := github.com/prometheus/prometheus/cmd/promtool

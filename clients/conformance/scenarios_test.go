@@ -265,7 +265,11 @@ func busy(t *testing.T, d *driver) {
 
 // The path to the head may be broken: every second retry of a write goes to another node.
 func detours(t *testing.T, d *driver) {
-	w := open3(t, d, failing(5, lose))
+	w := newWorld(t, 3, failing(5, lose))
+	const patient = 5 * attempt // so that requests come in their order on a slow machine, too
+	if o := d.do(t, "open cluster=%s attempt=%d timeout=%d", w.clusterFile(), patient, plenty); o.Errors != nil {
+		t.Fatal(o.Text)
+	}
 	must(t, d.do(t, "put key=00 value=01"), 1)
 	var asked []int
 	for _, r := range w.requests() {
