@@ -119,6 +119,12 @@ func printFailover(w io.Writer, r *chaos.FailoverResult) {
 		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\n", x.Shards, x.Node, x.Affected,
 			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.CopiedMB, x.RepairS)
 	}
+	fmt.Fprintln(table)
+	for i, x := range r.Rounds {
+		parts := x.WriteGapParts
+		fmt.Fprintf(table, "Of the longest gap of writes in round %d, %.1f ms passed until clients had a map without "+
+			"the node, and %.1f ms until a write succeeded.\n", i+1, parts.MapMs, parts.WriteMs)
+	}
 	fmt.Fprintf(table, "\nEvery gap includes the %.0f ms that a client pauses.\n", r.PauseMs)
 	for _, file := range r.Files {
 		fmt.Fprintln(table, "wrote", file)

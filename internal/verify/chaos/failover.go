@@ -46,6 +46,8 @@ type FailoverRound struct {
 	Node       string  `json:"node"`
 	Affected   int     `json:"shards_affected"`
 	WriteGapMs float64 `json:"write_gap_ms"`
+	// WriteGapParts divides it.
+	WriteGapParts GapParts `json:"write_gap_parts"`
 	// ClientWriteGapMs is the same for a single client, where several clients write objects of a shard.
 	ClientWriteGapMs float64 `json:"client_write_gap_ms"`
 	RepairPauseMs    float64 `json:"repair_write_pause_ms"`        // longest gap of writes after that, during the repair
@@ -60,6 +62,19 @@ type FailoverRound struct {
 	CopiedMB         float64 `json:"copied_mb"`
 	WritesBeforePerS float64 `json:"writes_before_per_s"`
 	WritesDuringPerS float64 `json:"writes_in_copy_per_s"`
+}
+
+// GapParts are the parts of a gap of writes, one behind the other.
+type GapParts struct {
+	MapMs   float64 `json:"map_ms"`   // until clients had a map without the victim
+	WriteMs float64 `json:"write_ms"` // until a write succeeded, a client's pause included
+}
+
+// partsOf divides a gap.
+func (f *failover) partsOf(begin, gap time.Duration) GapParts {
+	end := begin + gap
+	noticed := min(max(f.noticed, begin), end)
+	return GapParts{milliseconds(noticed - begin), milliseconds(end - noticed)}
 }
 
 // Parameters of the clients of a failover trial.
@@ -178,11 +193,21 @@ func (f *failover) run(ctx context.Context) error {
 	}
 	f.copying = newCopying(f.probes.now)
 	defer f.c.follower.Watch(f.copying.note)()
+	// The first map without the victim may come before PowerOff returns.
+	gone := make(chan time.Duration, 1)
+	defer f.c.follower.Watch(func(m *topology.Map) {
+		if f.without(m) {
+			select {
+			case gone <- f.probes.now():
+			default:
+			}
+		}
+	})()
 	f.failed = f.probes.now()
 	if err := f.c.lab.PowerOff(ctx, f.victim); err != nil {
 		return err
 	}
-	if err := f.observe(ctx); err != nil {
+	if err := f.observe(ctx, gone); err != nil {
 		return err
 	}
 	after, err := f.c.setup.Leader(ctx, f.c.lab)
@@ -202,21 +227,27 @@ func (f *failover) run(ctx context.Context) error {
 
 // observe waits for a map without the victim, then for a map in which every chain has all its
 // members.
-func (f *failover) observe(ctx context.Context) error {
+func (f *failover) observe(ctx context.Context, gone <-chan time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, repairPatience)
 	defer cancel()
-	without := func(m *topology.Map) bool {
-		return !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
-			return slices.Contains(m.Names(&chain), f.victim)
-		})
-	}
-	if err := f.c.await(ctx, "chains without "+f.victim, without); err != nil {
+	if err := f.c.await(ctx, "chains without "+f.victim, f.without); err != nil {
 		return err
 	}
-	f.noticed = f.probes.now()
-	err := f.c.await(ctx, "the repair", func(m *topology.Map) bool { return without(m) && f.c.whole(m) })
+	select {
+	case f.noticed = <-gone:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err := f.c.await(ctx, "the repair", func(m *topology.Map) bool { return f.without(m) && f.c.whole(m) })
 	f.repaired = f.probes.now()
 	return err
+}
+
+// without reports whether no chain has the victim.
+func (f *failover) without(m *topology.Map) bool {
+	return !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
+		return slices.Contains(m.Names(&chain), f.victim)
+	})
 }
 
 // station distributes probes over shards evenly.
@@ -261,7 +292,9 @@ func (f *failover) judge() FailoverRound {
 		if !f.served(shard) {
 			continue
 		}
-		write = max(write, seen.longestGap(f.failed, f.noticed, f.ended))
+		if begin, gap := seen.worstGap(f.failed, f.noticed, f.ended); gap > write {
+			write, r.WriteGapParts = gap, f.partsOf(begin, gap)
+		}
 		pause = max(pause, seen.longestGap(f.noticed, f.ended, f.ended))
 	}
 	r.WriteGapMs, r.RepairPauseMs = milliseconds(write), milliseconds(pause)

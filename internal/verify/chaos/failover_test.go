@@ -57,3 +57,22 @@ func TestJudgeCountsClientsAndTheCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestGapParts: the parts of a gap are in order and sum up to it, whatever of them lies outside.
+func TestGapParts(t *testing.T) {
+	const ms = time.Millisecond
+	f := &failover{noticed: 30 * ms}
+	for _, test := range []struct {
+		begin, gap time.Duration
+		want       GapParts
+	}{
+		{0, 50 * ms, GapParts{30, 20}},
+		{20 * ms, 50 * ms, GapParts{10, 40}},
+		{40 * ms, 50 * ms, GapParts{0, 50}},
+		{0, 20 * ms, GapParts{20, 0}},
+	} {
+		if got := f.partsOf(test.begin, test.gap); got != test.want {
+			t.Errorf("%v from %v: %+v, want %+v", test.gap, test.begin, got, test.want)
+		}
+	}
+}
