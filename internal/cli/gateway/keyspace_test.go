@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
@@ -50,6 +51,59 @@ func TestKeyspaceKilled(t *testing.T) {
 			clitest.Kill(g)
 			clitest.Kill(m.Nodes[fmt.Sprintf("n%d", i)])
 		}
+	}
+}
+
+// TestKeyspaceGivesDisksUp: two gateways of three are lost with their disks. When the operator has given these up, the
+// keyspace goes on with what the third has, and new gateways join.
+func TestKeyspaceGivesDisksUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	m := clitest.StartManaged(t, "127.77.62.1", "--shards", "1", "--replicas", "1", "--form-with", "1")
+	m.StartNode("n0", "127.77.62.1:4411")
+	m.Await("a chain", clitest.FullyReplicated(1))
+	dir := t.TempDir()
+	var kept etcdtest.Kept
+	var addresses []string
+	var gateways []*exec.Cmd
+	start := func(i int) {
+		gateways[i] = m.Run(addresses[i], "keyspace", "--data-dir", filepath.Join(dir, fmt.Sprint(i)), "--listen",
+			addresses[i], "--controllers", m.Controller, "--name", "one")
+	}
+	era := func(disks int) {
+		t.Helper()
+		for ctx.Err() == nil {
+			s := clitest.Object[admin.Snapshot](m, "status")
+			if len(s.Keyspaces) == 1 && len(s.Keyspaces[0].Disks) == disks && s.Keyspaces[0].Prepared == 0 {
+				return
+			}
+		}
+		t.Fatalf("no era has %d disks", disks)
+	}
+	for i := range 3 {
+		addresses, gateways = append(addresses, fmt.Sprintf("127.77.62.%d:2379", i+2)), append(gateways, nil)
+		start(i)
+	}
+	era(3)
+	for _, address := range []string{addresses[1], addresses[0]} {
+		kept.Use(ctx, t, address)
+	}
+	for i := 1; i < 3; i++ {
+		clitest.Kill(gateways[i])
+		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := strings.Join(addresses[1:], ",")
+	if said, complained, status := m.Ask("give-up-disks", "one", "--lost", lost, "--yes"); status != 0 {
+		t.Fatal(said, complained)
+	}
+	kept.Use(ctx, t, addresses[0])
+	start(1)
+	start(2)
+	era(3)
+	for _, address := range addresses {
+		kept.Use(ctx, t, address)
 	}
 }
 

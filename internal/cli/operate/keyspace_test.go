@@ -73,7 +73,7 @@ func TestDisksAreGivenUp(t *testing.T) {
 		t.Errorf("given up: %+v, %v", s.Lost, err)
 	}
 	shown := clitest.Object[admin.Snapshot](m, "status").Keyspaces
-	if len(shown) != 1 || shown[0].Name != "one" || shown[0].Era != 1 || len(shown[0].Gateways) != 3 {
+	if len(shown) != 1 || shown[0].Name != "one" || shown[0].Era != 1 || len(shown[0].Gateways) != 2 {
 		t.Errorf("the status shows %+v", shown)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/record"
 )
 
@@ -187,6 +188,9 @@ func (c *Controller) GiveUpDisks(
 	if k.Record, err = k.GiveUp(lost); err != nil {
 		return nil, status.Error(codes.Aborted, err.Error())
 	}
+	k.Gateways = slices.DeleteFunc(k.Gateways, func(g driver.Gateway) bool { // one that comes back is entered again
+		return slices.Contains(lost, g.Disk)
+	})
 	swapped := version == in.GetVersion()
 	if swapped {
 		_, swapped, err = c.setKeyspace(ctx, version, k)
