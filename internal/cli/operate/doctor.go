@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/connect"
@@ -41,7 +42,7 @@ type doctorResult struct {
 }
 
 func newDoctorCommand() *cobra.Command {
-	flags := doctorFlags{plane: cli.PlaneAuto, cellBytes: wire.MaxValueBytes, timeout: 5 * time.Second}
+	var flags doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find what this host, a cluster and an etcd lack, and what to do about it",
@@ -60,41 +61,66 @@ with --plane xdp it is broken.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), c.OutOrStdout(), &flags) },
 	}
-	f := c.Flags()
-	flags.cluster.Add(f)
-	f.StringVar(&flags.plane, "plane", flags.plane, "data plane that this host is to run: auto, soft or xdp")
-	f.StringArrayVar(&flags.ports, "port-if", nil, "network interface to answer on; may be repeated (default: as netcraq node)")
-	f.IntVar(&flags.cellBytes, "cell-bytes", flags.cellBytes, "maximum length of a value in bytes, for the MTU")
-	f.StringSliceVar(&flags.etcd.Endpoints, "etcd-endpoints", nil, "etcd's members: host:port, http://, https:// or unix://")
-	f.StringVar(&flags.etcd.Etcd.Cert, "cert", "", "certificate presented to etcd")
-	f.StringVar(&flags.etcd.Etcd.Key, "key", "", "key of --cert")
-	f.StringVar(&flags.etcd.Etcd.CA, "cacert", "", "authorities that sign etcd's certificates")
-	f.DurationVar(&flags.timeout, "timeout", flags.timeout, "time to wait for each answer")
-	f.BoolVar(&flags.json, "json", false, "print one JSON object")
+	flags.add(c.Flags())
+	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
 }
 
-func runDoctor(ctx context.Context, out io.Writer, flags *doctorFlags) error {
-	if flags.plane != cli.PlaneAuto && flags.plane != cli.PlaneSoft && flags.plane != cli.PlaneXDP {
-		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", flags.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
+// add adds the flags that name what is examined.
+func (d *doctorFlags) add(f *pflag.FlagSet) {
+	d.plane, d.cellBytes, d.timeout = cli.PlaneAuto, wire.MaxValueBytes, examineWithin
+	d.cluster.Add(f)
+	f.StringVar(&d.plane, "plane", d.plane, "data plane that this host is to run: auto, soft or xdp")
+	f.StringArrayVar(&d.ports, "port-if", nil, "network interface to answer on; may be repeated (default: as netcraq node)")
+	f.IntVar(&d.cellBytes, "cell-bytes", d.cellBytes, "maximum length of a value in bytes, for the MTU")
+	f.StringSliceVar(&d.etcd.Endpoints, "etcd-endpoints", nil, "etcd's members: host:port, http://, https:// or unix://")
+	f.StringVar(&d.etcd.Etcd.Cert, "cert", "", "certificate presented to etcd")
+	f.StringVar(&d.etcd.Etcd.Key, "key", "", "key of --cert")
+	f.StringVar(&d.etcd.Etcd.CA, "cacert", "", "authorities that sign etcd's certificates")
+	f.DurationVar(&d.timeout, "timeout", d.timeout, "time to wait for each answer")
+}
+
+// examineWithin is how long each answer may take by default.
+const examineWithin = 5 * time.Second
+
+// check checks the d.
+func (d *doctorFlags) check() error {
+	if d.plane != cli.PlaneAuto && d.plane != cli.PlaneSoft && d.plane != cli.PlaneXDP {
+		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", d.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
 	}
-	if flags.cellBytes < 1 || flags.cellBytes > wire.MaxValueBytes || flags.timeout <= 0 {
+	if d.cellBytes < 1 || d.cellBytes > wire.MaxValueBytes || d.timeout <= 0 {
 		return cli.UsageError(fmt.Errorf("--cell-bytes is 1 to %d, and --timeout is positive", wire.MaxValueBytes))
 	}
-	r := doctorResult{Findings: flags.host()}
-	of, err := flags.ofCluster(ctx)
+	return nil
+}
+
+// find examines everything that the flags name.
+func (d *doctorFlags) find(ctx context.Context) (*doctorResult, error) {
+	r := &doctorResult{Findings: d.host()}
+	of, err := d.ofCluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Findings = append(r.Findings, of...)
+	if len(d.etcd.Endpoints) > 0 {
+		r.Findings = append(r.Findings, d.etcd.Examine(ctx)...)
+	}
+	r.Broken, r.Warnings = finding.Count(r.Findings, finding.Broken), finding.Count(r.Findings, finding.Warning)
+	return r, nil
+}
+
+func runDoctor(ctx context.Context, out io.Writer, flags *doctorFlags) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	r, err := flags.find(ctx)
 	if err != nil {
 		return err
 	}
-	r.Findings = append(r.Findings, of...)
-	if len(flags.etcd.Endpoints) > 0 {
-		r.Findings = append(r.Findings, flags.etcd.Examine(ctx)...)
-	}
-	r.Broken, r.Warnings = finding.Count(r.Findings, finding.Broken), finding.Count(r.Findings, finding.Warning)
 	if flags.json {
-		err = cli.PrintJSON(out, &r)
+		err = cli.PrintJSON(out, r)
 	} else {
-		err = printFindings(out, &r)
+		err = printFindings(out, r)
 	}
 	if err == nil && r.Broken > 0 {
 		err = cli.ExitWith(cli.ExitBroken, fmt.Errorf("%d of %d checks found something broken", r.Broken, len(r.Findings)))

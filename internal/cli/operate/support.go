@@ -1,0 +1,204 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/support"
+	"github.com/netcraq/netcraq/internal/node/agent"
+)
+
+// supportFlags are the command line of `netcraq support`.
+type supportFlags struct {
+	doctor  doctorFlags
+	out     string
+	logs    []string
+	units   []string
+	since   time.Duration
+	metrics []string
+}
+
+func newSupportCommand() *cobra.Command {
+	var flags supportFlags
+	c := &cobra.Command{
+		Use:   "support",
+		Short: "Pack logs, metrics, versions and states for a report, without secrets",
+		Long: `Pack logs, metrics, versions and states into one archive, for a report to who helps.
+
+The archive has what netcraq doctor finds, the state of the controllers and nodes if a cluster is named, metrics of --metrics,
+and logs: those of the systemd units netcraq-*, and of files that --log names. Keys, values, private keys, passwords and
+tokens are removed from logs, and nothing else in the archive has them. Addresses and names of nodes and hosts stay. Look at
+it before you send it: logs of other programs may have secrets that this command does not know.`,
+		Example: `  netcraq support --controllers 192.0.2.11 --metrics http://192.0.2.1:9414/metrics
+  netcraq support --log /var/log/netcraq.log --out report.tar.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runSupport(c.Context(), c.OutOrStdout(), &flags) },
+	}
+	f := c.Flags()
+	flags.doctor.add(f)
+	f.StringVar(&flags.out, "out", "", "file to write (default: netcraq-support-TIME.tar.gz)")
+	f.StringArrayVar(&flags.logs, "log", nil, "file with a log; may be repeated")
+	f.StringArrayVar(&flags.units, "unit", []string{"netcraq-*"}, "systemd unit whose journal to pack; \"\": none")
+	f.DurationVar(&flags.since, "since", 24*time.Hour, "how far back the journal is packed")
+	f.StringArrayVar(&flags.metrics, "metrics", nil, "URL of a page of metrics; may be repeated")
+	return c
+}
+
+func runSupport(ctx context.Context, out io.Writer, flags *supportFlags) (err error) {
+	if err := flags.doctor.check(); err != nil {
+		return err
+	}
+	if flags.since <= 0 {
+		return cli.UsageError(fmt.Errorf("--since must be positive, not %v", flags.since))
+	}
+	now := time.Now()
+	if flags.out == "" {
+		flags.out = "netcraq-support-" + now.Format("20060102-150405") + ".tar.gz"
+	}
+	a, err := support.Create(flags.out, now)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(a.AddJSON("version.json", cli.ReadBuild()), flags.pack(ctx, a))
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return errors.Join(err, a.Discard())
+	}
+	if err := a.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: look at it before you send it\n", flags.out)
+	return err
+}
+
+// pack adds all parts. One that cannot be had is noted.
+func (s *supportFlags) pack(ctx context.Context, a *support.Archive) error {
+	findings, err := s.doctor.find(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.AddJSON("doctor.json", findings); err != nil {
+		return err
+	}
+	if s.doctor.named() {
+		if err := s.packCluster(ctx, a); err != nil {
+			return err
+		}
+	}
+	for i, url := range s.metrics {
+		text, err := fetchPage(ctx, url, s.doctor.timeout)
+		if err != nil {
+			a.Note("metrics of %s: %v", url, err)
+			continue
+		}
+		if err := a.Add(fmt.Sprintf("metrics/%d.txt", i+1), append([]byte("# "+url+"\n"), text...)); err != nil {
+			return err
+		}
+	}
+	for i, path := range s.logs {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("--log: %w", err)
+		}
+		err = errors.Join(a.AddLog(fmt.Sprintf("logs/%d-%s", i+1, filepath.Base(path)), file), file.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return s.packJournal(ctx, a)
+}
+
+// packCluster adds the states of controllers and nodes. They have no keys and values.
+func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive) error {
+	ctx, cancel := context.WithTimeout(ctx, s.doctor.timeout)
+	defer cancel()
+	cluster, err := s.doctor.cluster.Read()
+	if err != nil {
+		return err
+	}
+	dial, err := s.doctor.cluster.Dial()
+	if err != nil {
+		return err
+	}
+	if cluster.Managed() {
+		leader := admin.NewLeader(cluster.Controllers, dial)
+		defer leader.Close()
+		if snap, err := leader.Snapshot(ctx); err != nil {
+			a.Note("status: %v", err)
+		} else if err := a.AddJSON("status.json", snap); err != nil {
+			return err
+		}
+	}
+	m, err := s.doctor.cluster.Present(ctx, s.doctor.timeout)
+	if err != nil {
+		a.Note("nodes: %v", err)
+		return nil
+	}
+	var targets []agent.Target
+	for _, n := range m.Nodes {
+		targets = append(targets, agent.Target{Name: n.Name, API: n.APIAddr(), Addr: n.Addr.String()})
+	}
+	return a.AddJSON("nodes.json", agent.Inspect(ctx, targets, nil, dial))
+}
+
+// packJournal adds the journal of units, if there is a systemd.
+func (s *supportFlags) packJournal(ctx context.Context, a *support.Archive) error {
+	args := []string{"--no-pager", "--output=short-iso", "--since", time.Now().Add(-s.since).Format(time.DateTime)}
+	named := false
+	for _, unit := range s.units {
+		if unit != "" {
+			args, named = append(args, "--unit", unit), true
+		}
+	}
+	if !named {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalWithin)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, "journalctl", args...).Output()
+	if err != nil {
+		a.Note("the journal of %s: %v: name files with --log", strings.Join(s.units, ", "), err)
+		return nil
+	}
+	return a.AddLog("logs/journal.log", bytes.NewReader(text))
+}
+
+const (
+	// journalWithin is how long the journal may take.
+	journalWithin = time.Minute
+	// maxPage is the most of a page of metrics that is packed.
+	maxPage = 8 << 20
+)
+
+func fetchPage(ctx context.Context, url string, within time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.New(answer.Status)
+	}
+	return io.ReadAll(io.LimitReader(answer.Body, maxPage))
+}

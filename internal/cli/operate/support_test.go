@@ -1,0 +1,93 @@
+package operate
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+)
+
+// TestSupport packs the log, the states and the metrics of a chain that has a key. The archive has neither the key nor its
+// value, nor the token and the private key in the log.
+func TestSupport(t *testing.T) {
+	file, dir := clitest.StartChain(t), t.TempDir()
+	const key, value, token = "customers/4711", "secret-of-4711", "tok.1234567"
+	clitest.MustRun(t, "put", "--cluster", file, key, value)
+	log, err := os.Create(filepath.Join(dir, "node.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slog.New(slog.NewTextHandler(log, nil)).Error("refused", "key", key, "value", value, "token", token, "node", "n1")
+	if _, err := log.WriteString("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n"); err != nil {
+		t.Fatal(err)
+	}
+	log.Close()
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }))
+	defer page.Close()
+	out := filepath.Join(dir, "s.tar.gz")
+	args := []string{"support", "--plane", "soft", "--cluster", file, "--log", log.Name(), "--unit", "", "--metrics", page.URL, "--out", out}
+	clitest.MustRun(t, args...)
+	parts := unpack(t, out)
+	for _, name := range []string{"version.json", "doctor.json", "nodes.json", "logs/1-node.log", "metrics/1.txt"} {
+		if parts["s/"+name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for name, text := range parts {
+		for _, secret := range []string{key, value, token, "MIIEvQIBADANBg"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has %s", name, secret)
+			}
+		}
+	}
+	if !strings.Contains(parts["s/logs/1-node.log"], "refused") || !strings.Contains(parts["s/metrics/1.txt"], "up 1") {
+		t.Errorf("%v", parts)
+	}
+	if _, code, _ := clitest.Netcraq(args...); code != cli.ExitError {
+		t.Errorf("an archive is replaced: exit status %d", code)
+	}
+	if _, code, _ := clitest.Netcraq("support", "--plane", "soft", "--log", dir+"/none", "--unit", "", "--out", out+"2"); code != cli.ExitError {
+		t.Errorf("a log that is not there: exit status %d", code)
+	}
+	if _, err := os.Stat(out + "2"); err == nil {
+		t.Error("a part of an archive is left")
+	}
+}
+
+// unpack returns the parts of an archive by name.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	zip, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := make(map[string]string)
+	for r := tar.NewReader(zip); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			return parts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts[header.Name] = string(text)
+	}
+}
