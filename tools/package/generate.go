@@ -82,7 +82,9 @@ func configurations(root *cobra.Command, dir string) error {
 }
 
 // once are flags that are for a single run.
-var once = map[string]bool{"config": true, "help": true, "remove": true, "replacement": true, "accept-data-loss": true}
+var once = map[string]bool{
+	"config": true, "help": true, "remove": true, "replacement": true, "accept-data-loss": true, "clean": true,
+}
 
 // configuration is a file with all flags of a command: those that are not set are comments with their defaults.
 func configuration(c *cobra.Command, set map[string]string) string {

@@ -155,7 +155,7 @@ func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive) erro
 
 // packJournal adds the journal of units, if there is a systemd.
 func (s *supportFlags) packJournal(ctx context.Context, a *support.Archive) error {
-	args := []string{"--no-pager", "--output=short-iso", "--since", time.Now().Add(-s.since).Format(time.DateTime)}
+	args := []string{"-o", "short-iso", "--since", time.Now().Add(-s.since).Format(time.DateTime)}
 	named := false
 	for _, unit := range s.units {
 		if unit != "" {

@@ -3,6 +3,7 @@ package operate
 import (
 	"archive/tar"
 	"compress/gzip"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -78,7 +79,7 @@ func unpack(t *testing.T, path string) map[string]string {
 	parts := make(map[string]string)
 	for r := tar.NewReader(zip); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return parts
 		}
 		if err != nil {

@@ -98,7 +98,7 @@ func TestArchive(t *testing.T) {
 	parts := make(map[string]int)
 	for r := tar.NewReader(zip); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
