@@ -199,16 +199,22 @@ func (g *Gateway) readOnDisk(ctx context.Context) error {
 	return rpctypes.ErrGRPCNoLeader
 }
 
+// syncWithin is how long a slow majority of the disks may take to sync a fence.
+const syncWithin = time.Minute
+
 // takeOverOnDisk makes the log of the present era this gateway's, and applies all of it. cancel ends the term with the
 // era.
 func (g *Gateway) takeOverOnDisk(ctx context.Context, term uint64, cancel context.CancelCauseFunc) (*driver.Writer, error) {
 	within, stop := context.WithTimeout(ctx, 2*g.o.LockTTL+time.Second)
-	defer stop()
 	w, err := g.disk.Lead(within, term)
+	stop()
 	if err != nil {
 		return nil, err
 	}
 	over := func(s driver.Status) bool { return s.Record.Active.Number != w.Era || s.Broken }
+	// The fence counts when a majority of the disks has synced it. Another gateway would wait for the same disks.
+	within, stop = context.WithTimeout(ctx, syncWithin)
+	defer stop()
 	s, err := g.disk.Wait(within, func(s driver.Status) bool { return s.Applied+1 >= w.Next() || over(s) })
 	if err == nil && over(s) {
 		err = fmt.Errorf("era %d has ended", w.Era)

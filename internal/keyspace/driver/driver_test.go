@@ -1,6 +1,8 @@
 package driver_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -34,8 +36,8 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// A gateway that was away while the ring went round gets the state from another one; so does one whose disk was emptied,
-// and it has a place in the next era.
+// A gateway that was away while the ring went round gets the state from another one; so does one whose disk was emptied
+// or damaged, and it has a place in the next era.
 func TestBehind(t *testing.T) {
 	w := newWorld(t, 16)
 	a, b := w.start("a"), w.start("b")
@@ -54,6 +56,36 @@ func TestBehind(t *testing.T) {
 	w.write(c, 5)
 	w.has(b)
 	w.has(c)
+	w.damage("a")
+	era = w.follows(c, 0, 3)
+	a = w.start("a")
+	w.has(a)
+	w.follows(a, era, 3) // before, b and c were needed
+	w.kill("b")
+	w.write(a, 5)
+	w.has(c)
+}
+
+// damage changes a byte of the log on a gateway's disk.
+func (w *world) damage(name string) {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.dir, name, "wal", "*.wal"))
+	if err != nil || len(files) == 0 {
+		w.t.Fatal(files, err)
+	}
+	f, err := os.OpenFile(files[0], os.O_RDWR, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], 100); err != nil {
+		w.t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := f.WriteAt(b[:], 100); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // Two of three disks are lost, and an operator gives them up: the keyspace goes on with what the third has, and gets new
