@@ -71,17 +71,34 @@ func (m *Recovery) Wrote(ok bool) {
 	}
 }
 
+// Progress is how far a recovery has come. It changes with each event that brings the recovery forward, and with no other.
+type Progress struct {
+	stage               stage
+	promised, installed int
+	read                uint64 // the entries of the last active era's log
+}
+
+// Progress returns how far the recovery has come.
+func (m *Recovery) Progress() Progress {
+	return Progress{m.stage, len(m.promised), len(m.installed), m.at.Next}
+}
+
+// missing are the disks of a set that are not among others.
+func missing(set, others []Disk) []Disk {
+	return slices.DeleteFunc(slices.Clone(set), func(d Disk) bool { return slices.Contains(others, d) })
+}
+
 // Retry repeats what may have been lost on the way to other gateways.
 func (m *Recovery) Retry() {
 	switch m.stage {
 	case promising:
-		m.emit(AskDisks{m.era, m.record.asked()})
+		m.emit(AskDisks{m.era, missing(m.record.asked(), m.promised)})
 	case taking:
 		m.emit(Take{m.from})
 	case sealing:
 		m.emit(ReadCell{m.record.Active.Number, m.at.Next})
 	case installing:
-		m.emit(InstallBase{m.base(), m.record.Next})
+		m.emit(InstallBase{m.base(), missing(m.record.Next, m.installed)})
 	case making:
 		m.emit(MakeLog{m.era, m.adopted.Index + 1})
 	default:

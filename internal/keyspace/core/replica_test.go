@@ -61,3 +61,25 @@ func TestMajority(t *testing.T) {
 		t.Fatal(got, m.Counted())
 	}
 }
+
+// A disk that answers again brings a recovery no further, and is not asked again.
+func TestRepeatedAnswers(t *testing.T) {
+	here, away := Disk{1, 1}, Disk{2, 2}
+	m := Recover(0, Record{}, []Disk{here, away, {3, 3}})
+	m.Actions()
+	m.Wrote(true)
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{InstallBase{Position{Era: 1}, []Disk{here, away, {3, 3}}}}) {
+		t.Fatal(got)
+	}
+	installed := Answer{Last: Position{Era: 1}}
+	m.Installed(here, installed)
+	come := m.Progress()
+	m.Installed(here, installed)
+	m.Retry()
+	if got := m.Actions(); m.Progress() != come || !reflect.DeepEqual(got, []Action{InstallBase{Position{Era: 1}, []Disk{away, {3, 3}}}}) {
+		t.Fatal(got, m.Progress(), come)
+	}
+	if m.Installed(away, installed); m.Progress() == come {
+		t.Fatal("a majority has installed the state, and the recovery has come no further")
+	}
+}

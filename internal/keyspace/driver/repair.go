@@ -11,8 +11,12 @@ import (
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 )
 
-// recoverWithin bounds a recovery in which nothing happens.
-const recoverWithin = 10 * time.Second
+const (
+	// recoverWithin bounds a recovery that makes no progress.
+	recoverWithin = 10 * time.Second
+	// longCall is how long a call to another gateway takes that carries a content. One to a gateway that is away ends before.
+	longCall = 5 * time.Second
+)
 
 // repair is a recovery that this gateway makes.
 type repair struct {
@@ -21,10 +25,11 @@ type repair struct {
 	record  core.Record // as it was read or written last
 	version uint64      // of it
 	content *journal.Arrived
-	cell    uint64 // the version of the cell that was read last
-	busy    map[core.Disk]bool
+	cell    uint64                  // the version of the cell that was read last
+	busy    map[core.Disk]time.Time // disks that are being asked, and since when
 	making  bool
-	moved   time.Time // when something happened last
+	come    core.Progress
+	moved   time.Time // when it changed last
 	retried time.Time
 }
 
@@ -33,7 +38,7 @@ func (d *Driver) recover(next []core.Disk) {
 	record := d.core.Status().Record
 	d.o.Logger.Info("this gateway prepares the next era of the keyspace", "era", record.Newest()+1, "disks", len(next))
 	d.repair = &repair{
-		d: d, core: core.Recover(0, record, next), record: record, version: d.version, busy: make(map[core.Disk]bool),
+		d: d, core: core.Recover(0, record, next), record: record, version: d.version, busy: make(map[core.Disk]time.Time),
 		moved: time.Now(), retried: time.Now(),
 	}
 }
@@ -41,9 +46,12 @@ func (d *Driver) recover(next []core.Disk) {
 // tick repeats what may have been lost, and gives up.
 func (r *repair) tick() {
 	d := r.d
+	if now := r.core.Progress(); now != r.come {
+		r.come, r.moved = now, time.Now()
+	}
 	ended, active := r.core.Done()
 	switch {
-	case ended || len(r.busy) == 0 && !r.making && time.Since(r.moved) > recoverWithin:
+	case ended || r.stalled():
 		if active {
 			d.o.Logger.Info("the next era of the keyspace has begun", "era", r.record.Active.Number)
 		} else {
@@ -62,11 +70,23 @@ func (r *repair) tick() {
 	}
 }
 
+// stalled reports whether the recovery has made no progress for a while, and nothing is under way that takes long.
+func (r *repair) stalled() bool {
+	if r.making || time.Since(r.moved) < recoverWithin {
+		return false
+	}
+	for _, since := range r.busy {
+		if time.Since(since) > longCall {
+			return false
+		}
+	}
+	return true
+}
+
 // then does something in the recovery, if it is still under way.
 func (r *repair) then(do func()) {
 	r.d.post(func() {
 		if r.d.repair == r {
-			r.moved = time.Now()
 			do()
 		}
 	})
@@ -151,7 +171,6 @@ func (r *repair) make(a core.MakeLog) {
 			case err != nil:
 				r.d.o.Logger.Warn("the log of the next era cannot be made", "era", a.Era, "error", err)
 			default:
-				r.moved = time.Now()
 				r.core.LogMade(true)
 			}
 		})
@@ -188,7 +207,7 @@ func (r *repair) write(record core.Record) {
 				if r.d.repair != r {
 					return
 				}
-				r.record, r.version, r.moved = record, now, time.Now()
+				r.record, r.version = record, now
 				r.core.Wrote(ok)
 				if _, active := r.core.Done(); active {
 					r.remove(before.Active.Number, record.Active.Number)
@@ -221,11 +240,11 @@ func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk
 	request func(context.Context, Gateway) (core.Disk, core.Answer, error),
 ) {
 	i := slices.IndexFunc(r.d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == disk.Name })
-	if i < 0 || r.busy[disk] {
+	if _, asked := r.busy[disk]; i < 0 || asked {
 		return
 	}
 	g := r.d.state.Gateways[i]
-	r.busy[disk] = true
+	r.busy[disk] = time.Now()
 	r.d.beside(func() {
 		ctx, cancel := context.WithCancel(r.d.ctx)
 		if within > 0 {
@@ -241,7 +260,6 @@ func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk
 				r.d.o.Logger.Debug("a gateway does not answer a recovery", "gateway", g.Address, "error", err)
 				return
 			}
-			r.moved = time.Now()
 			answer(from, a)
 		})
 	})
@@ -251,11 +269,11 @@ func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk
 func (r *repair) take(from core.Disk) {
 	d := r.d
 	i := slices.IndexFunc(d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == from.Name })
-	if i < 0 || r.busy[from] {
+	if _, asked := r.busy[from]; i < 0 || asked {
 		return
 	}
 	g := d.state.Gateways[i]
-	r.busy[from] = true
+	r.busy[from] = time.Now()
 	d.beside(func() {
 		arrived, last, err := d.receive(d.ctx, func(ctx context.Context) (Content, error) {
 			if g.Disk == d.disk {
@@ -269,7 +287,6 @@ func (r *repair) take(from core.Disk) {
 				d.o.Logger.Debug("a disk's content cannot be taken", "gateway", g.Address, "error", err)
 				return
 			}
-			r.moved = time.Now()
 			if d.repair == r && r.content == nil && r.core.Taken(last) {
 				r.content = arrived
 				return
