@@ -105,6 +105,19 @@ func (g *Process) follow(log io.ReadCloser) {
 // Address is where the gateway serves.
 func (g *Process) Address() string { return g.address }
 
+// PID is the process.
+func (g *Process) PID() int { return g.command.Process.Pid }
+
+// Ended returns an error with the last lines of the log if the process has ended.
+func (g *Process) Ended() error {
+	select {
+	case <-g.over:
+		return fmt.Errorf("the gateway at %s ended: %s", g.address, strings.Join(g.log, "; "))
+	default:
+		return nil
+	}
+}
+
 // Kill ends the process as kill -9 does, and waits until it is gone.
 func (g *Process) Kill() { g.kill() }
 

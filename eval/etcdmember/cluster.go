@@ -27,18 +27,14 @@ const (
 
 // cluster is one side of the comparison, with clients of all members in turn.
 type cluster struct {
-	*etcd.Cluster
+	Servers
 	clients []*clientv3.Client
 	frames  []*etcdload.FrameConn
 }
 
-// start starts a cluster and connects the clients.
-func start(ctx context.Context, o *Options, settings etcd.Options) (_ *cluster, err error) {
-	running, err := etcd.Start(ctx, settings)
-	if err != nil {
-		return nil, err
-	}
-	c := &cluster{Cluster: running}
+// connect connects the clients to servers, which it stops after an error, and writes all keys.
+func connect(ctx context.Context, o *Options, running Servers) (_ *cluster, err error) {
+	c := &cluster{Servers: running}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
@@ -124,7 +120,7 @@ func (c *cluster) fill(ctx context.Context, o *Options) error {
 
 // Metrics of a member that reads through a chain.
 const (
-	fastMetric  = "netcraq_member_fast_reads_total"
+	FastMetric  = "netcraq_member_fast_reads_total"
 	stateMetric = "netcraq_member_state"
 	stateOn     = "on"
 )
@@ -159,13 +155,16 @@ func AwaitOn(ctx context.Context, c *etcd.Cluster) error {
 	}
 }
 
-// fastReads counts the reads that members answered through the chain.
-func (c *cluster) fastReads(ctx context.Context) (float64, error) {
-	return sum(ctx, c.Cluster, fastMetric, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() })
+// counted adds up a counter of all servers; without a name it is 0.
+func (c *cluster) counted(ctx context.Context, name string) (float64, error) {
+	if name == "" {
+		return 0, nil
+	}
+	return sum(ctx, c, name, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() })
 }
 
 // sum adds up a metric of all members.
-func sum(ctx context.Context, c *etcd.Cluster, name string, value func(*dto.Metric) float64) (sum float64, err error) {
+func sum(ctx context.Context, c Servers, name string, value func(*dto.Metric) float64) (sum float64, err error) {
 	for _, endpoint := range c.Endpoints() {
 		families, err := etcd.Metrics(ctx, endpoint)
 		if err != nil {

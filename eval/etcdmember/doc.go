@@ -1,2 +1,3 @@
-// Package etcdmember compares an etcd cluster whose members read through a chain with a plain one, under the same load.
+// Package etcdmember compares servers of etcd's API with an etcd cluster under the same load: members that read through
+// a chain, or gateways of a keyspace on disks.
 package etcdmember

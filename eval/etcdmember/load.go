@@ -14,6 +14,7 @@ const (
 	ranges  = "range"
 	lists   = "list"
 	puts    = "put"
+	onePut  = "put, one client"
 	txns    = "txn"
 	mixed1  = "1 % puts, 99 % ranges"
 	mixed10 = "10 % puts, 90 % ranges"
@@ -35,7 +36,8 @@ const (
 // load is a load and its place.
 type load struct {
 	etcdload.Load
-	at place
+	at    place
+	alone bool // one client sends it
 }
 
 // listOf begins the keys of the i-th list.
@@ -50,9 +52,9 @@ func (o *Options) loads() []load {
 	key := func(random *rand.Rand) string { return keyOf(zipf.Draw(random.Float64())) }
 	about := fmt.Sprintf("exponent %v, %d keys", zipfExponent, o.Keys)
 	all := []load{{Load: etcdload.Load{Name: ranges, About: about, Key: key}}}
-	if o.Members > 1 {
-		all = append(all, load{etcdload.Load{Name: leaderRanges, About: about, Key: key}, leader},
-			load{etcdload.Load{Name: followerRanges, About: about, Key: key}, followers})
+	if o.Members > 1 && o.Fast != "" {
+		all = append(all, load{Load: etcdload.Load{Name: leaderRanges, About: about, Key: key}, at: leader},
+			load{Load: etcdload.Load{Name: followerRanges, About: about, Key: key}, at: followers})
 	}
 	for _, l := range []etcdload.Load{
 		{Name: lists, About: fmt.Sprintf("all %d keys with a prefix", ListKeys), Prefix: true,
@@ -61,6 +63,9 @@ func (o *Options) loads() []load {
 		{Name: txns, About: about + ", put if the key exists, else get", Writes: 1, Txn: true, Key: key, Value: value},
 	} {
 		all = append(all, load{Load: l})
+	}
+	if o.Alone {
+		all = append(all, load{Load: etcdload.Load{Name: onePut, About: about, Writes: 1, Key: key, Value: value}, alone: true})
 	}
 	for _, m := range []struct {
 		name   string

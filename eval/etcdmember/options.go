@@ -1,6 +1,7 @@
 package etcdmember
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/netcraq/netcraq/eval/etcdgateway"
@@ -10,12 +11,17 @@ import (
 
 // Options describe a comparison.
 type Options struct {
-	Etcd      string // path of the etcd server
-	Baseline  string // what Etcd is
-	Netcraq   string // path of netcraq, whose members are compared with it
-	ChainFile string // cluster file of these members' chain
-	Pins      string // directory with the pins of its nodes; empty: they are read through the network
-	Chain     string // description of the chain
+	Etcd     string // path of the etcd server
+	Baseline string // what Etcd is
+	// Start starts the servers that are compared with etcd, and waits until they are as they are to be measured.
+	Start func(ctx context.Context) (Servers, error)
+	Ours  string // their name in the table
+	About string // their description
+	// Fast is the metric of reads that they answered through the chain; empty: there is none.
+	Fast string
+	// Alone: the latency of puts is compared with one client.
+	Alone bool
+	Dir   string // of etcd's data; empty: in memory
 
 	Members, Conns, Clients int
 	Keys                    int // a multiple of ListKeys
@@ -32,6 +38,14 @@ const (
 	BaselineEtcd  = "etcd"  // as it is
 	BaselineLease = "lease" // etcd whose leader answers reads while it has Raft's lease
 )
+
+// Servers serve etcd's API, each in a process of its own.
+type Servers interface {
+	Endpoints() []string
+	PIDs() []int
+	Ended() error // of a server that has ended by itself; nil: all run
+	Stop() error
+}
 
 // ListKeys is how many keys a list has.
 const ListKeys = 100

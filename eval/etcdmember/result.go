@@ -55,6 +55,8 @@ type Ratios struct {
 	LeaderRatio   float64 `json:"leader_range_ratio"`   // ranges at the leaders alone
 	FollowerRatio float64 `json:"follower_range_ratio"` // ranges at all others
 	ListRatio     float64 `json:"list_ratio"`
+	PutCPURatio   float64 `json:"put_cpu_ratio"` // of servers and chain
+	RangeCPURatio float64 `json:"range_cpu_ratio"`
 	MixedRatio    float64 `json:"mixed_ratio"` // 10 % puts
 	Loads         []Load  `json:"loads"`
 }
@@ -69,13 +71,14 @@ type Result struct {
 	ValueBytes int      `json:"value_bytes"`
 	Seed       uint64   `json:"seed"`
 	Baseline   string   `json:"baseline"`
+	Ours       string   `json:"ours"`
 	Settings   []string `json:"settings"`
 }
 
 func newResult(o *Options, etcd []string) *Result {
 	r := &Result{
-		Clients: o.Clients, Conns: o.Conns, Keys: o.Keys, ValueBytes: o.ValueBytes, Seed: o.Seed, Baseline: o.Baseline,
-		Settings: []string{"both clusters: " + strings.Join(etcd, ", "), "chain: " + o.Chain},
+		Clients: o.Clients, Conns: o.Conns, Keys: o.Keys, ValueBytes: o.ValueBytes, Seed: o.Seed, Baseline: o.Baseline, Ours: o.Ours,
+		Settings: []string{"both clusters: " + strings.Join(etcd, ", "), o.About},
 	}
 	if o.Baseline == BaselineLease {
 		r.Settings = append(r.Settings, "etcd here reads by Raft's leases (ReadOnlyLeaseBased), which etcd does not offer: "+
@@ -88,18 +91,19 @@ func newResult(o *Options, etcd []string) *Result {
 	return r
 }
 
-func (r *Result) summarise() {
-	r.Ratios.summarise()
-	r.Frames.summarise()
+func (r *Result) summarise(o *Options) {
+	r.Ratios.summarise(o.Alone)
+	r.Frames.summarise(o.Alone)
 }
 
-func (r *Ratios) summarise() {
+// summarise computes the ratios. alone says that the latency of puts is that of one client.
+func (r *Ratios) summarise(alone bool) {
 	for i := range r.Loads {
 		l := &r.Loads[i]
 		l.summarise()
 		switch l.Name {
 		case ranges:
-			r.RangeRatio, r.RangeP50Ratio = l.Ratio, l.P50Ratio
+			r.RangeRatio, r.RangeP50Ratio, r.RangeCPURatio = l.Ratio, l.P50Ratio, l.CPURatio
 		case leaderRanges:
 			r.LeaderRatio = l.Ratio
 		case followerRanges:
@@ -107,7 +111,12 @@ func (r *Ratios) summarise() {
 		case lists:
 			r.ListRatio = l.Ratio
 		case puts:
-			r.PutRatio, r.PutP50Ratio = l.Ratio, l.P50Ratio
+			r.PutRatio, r.PutCPURatio = l.Ratio, l.CPURatio
+			if !alone {
+				r.PutP50Ratio = l.P50Ratio
+			}
+		case onePut:
+			r.PutP50Ratio = l.P50Ratio
 		case txns:
 			r.TxnRatio = l.Ratio
 		case mixed10:
@@ -156,8 +165,8 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 // Table returns two rows for each load.
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{
-		"load", "client", "member/s", "etcd/s", "ratio", "least", "most", "member p50 ms", "etcd p50 ms", "ratio",
-		"member p99 ms", "etcd p99 ms", "member µs", "etcd µs", "ratio", "fast, %", "errors",
+		"load", "client", r.Ours + "/s", "etcd/s", "ratio", "least", "most", r.Ours + " p50 ms", "etcd p50 ms", "ratio",
+		r.Ours + " p99 ms", "etcd p99 ms", r.Ours + " µs", "etcd µs", "ratio", "fast, %", "errors",
 	}
 	var rows [][]string
 	for i := range r.Loads {

@@ -14,7 +14,7 @@ import (
 // bench is a running comparison.
 type bench struct {
 	*Options
-	member, etcd *cluster
+	ours, etcd *cluster
 }
 
 // Run starts both clusters and measures.
@@ -23,27 +23,32 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	b := &bench{Options: &o}
-	o.say("starting two clusters of %d members, and writing %d keys to each", o.Members, o.Keys)
-	if b.etcd, err = start(ctx, &o, etcd.Options{Binary: o.Etcd, Members: o.Members}); err != nil {
+	o.say("starting %d members of etcd, and %d of %s", o.Members, o.Members, o.Ours)
+	plain, err := etcd.Start(ctx, etcd.Options{Binary: o.Etcd, Members: o.Members, Dir: o.Dir})
+	if err != nil {
+		return nil, err
+	}
+	o.say("writing %d keys to each", o.Keys)
+	if b.etcd, err = connect(ctx, &o, plain); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.etcd.stop()) }()
-	if b.member, err = start(ctx, &o, Members(o.Netcraq, o.ChainFile, o.Pins, o.Members)); err != nil {
+	ours, err := o.Start(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.member.stop()) }()
-	o.say("waiting until all members read through the chain")
-	if err := AwaitOn(ctx, b.member.Cluster); err != nil {
+	if b.ours, err = connect(ctx, &o, ours); err != nil {
 		return nil, err
 	}
-	result := newResult(&o, b.etcd.Settings())
+	defer func() { err = errors.Join(err, b.ours.stop()) }()
+	result := newResult(&o, plain.Settings())
 	loads := o.loads()
 	for round := range o.Rounds {
 		if err := b.round(ctx, result, loads, round); err != nil {
 			return nil, err
 		}
 	}
-	result.summarise()
+	result.summarise(&o)
 	return result, nil
 }
 
@@ -57,14 +62,22 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 		if err != nil {
 			return etcdload.Window{}, err
 		}
-		return b.plan().Run(ctx, clients, &l.Load, round)
+		plan := b.plan()
+		if l.alone {
+			plan.Clients, clients = 1, clients[:1]
+		}
+		return plan.Run(ctx, clients, &l.Load, round)
 	}
 	frames := func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error) {
 		clients, err := at(ctx, c, l.at, c.frames)
 		if err != nil {
 			return etcdload.Window{}, err
 		}
-		return b.plan().RunFrames(ctx, clients, &l.Load, round)
+		plan := b.plan()
+		if l.alone {
+			plan.Clients, clients = 1, clients[:1]
+		}
+		return plan.RunFrames(ctx, clients, &l.Load, round)
 	}
 	for i := range loads {
 		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].Name)
@@ -86,7 +99,7 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 func (b *bench) pair(ctx context.Context, send send, l *load, round int) (pair Pair, err error) {
 	for turn := range 2 {
 		if (turn+round)%2 == 0 {
-			pair.Member, err = b.measureMember(ctx, send, l, round)
+			pair.Member, err = b.measureOurs(ctx, send, l, round)
 		} else {
 			pair.Etcd, err = b.measure(ctx, b.etcd, send, l, round)
 		}
@@ -97,17 +110,17 @@ func (b *bench) pair(ctx context.Context, send send, l *load, round int) (pair P
 	return pair, nil
 }
 
-// measureMember also measures how many reads the members answered through the chain.
-func (b *bench) measureMember(ctx context.Context, send send, l *load, round int) (Window, error) {
-	before, err := b.member.fastReads(ctx)
+// measureOurs also measures how many reads were answered through the chain.
+func (b *bench) measureOurs(ctx context.Context, send send, l *load, round int) (Window, error) {
+	before, err := b.ours.counted(ctx, b.Fast)
 	if err != nil {
 		return Window{}, err
 	}
-	w, err := b.measure(ctx, b.member, send, l, round)
+	w, err := b.measure(ctx, b.ours, send, l, round)
 	if err != nil || l.Writes == 1 {
 		return w, err
 	}
-	after, err := b.member.fastReads(ctx)
+	after, err := b.ours.counted(ctx, b.Fast)
 	w.FastShare = min(1, (after-before)/(float64(w.Begun)*(1-l.Writes)))
 	return w, err
 }
@@ -135,6 +148,6 @@ func (b *bench) used(c *cluster) (u used, err error) {
 	var errs [3]error
 	u.servers, errs[0] = cputime.Of(c.PIDs()...)
 	u.clients, errs[1] = cputime.Own()
-	u.chain, errs[2] = cputime.Below(os.Getpid(), append(b.etcd.PIDs(), b.member.PIDs()...)...)
+	u.chain, errs[2] = cputime.Below(os.Getpid(), append(b.etcd.PIDs(), b.ours.PIDs()...)...)
 	return u, errors.Join(errs[:]...)
 }

@@ -37,7 +37,7 @@ func newBenchCommand() *cobra.Command {
 		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out), newBenchMemberCommand(out),
-		newBenchWritersCommand(out), newBenchLeasesCommand(out), newBenchListsCommand(out),
+		newBenchKeyspaceCommand(out), newBenchWritersCommand(out), newBenchLeasesCommand(out), newBenchListsCommand(out),
 		newBenchKubernetesCommand(out))
 	return c
 }

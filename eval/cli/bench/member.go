@@ -80,7 +80,8 @@ func runBenchMember(
 			return nil, err
 		}
 	}
-	if o.Netcraq, err = findPrograms(&o.Etcd); err != nil {
+	product, err := findPrograms(&o.Etcd)
+	if err != nil {
 		return nil, err
 	}
 	chain, err := clilab.OpenChain(ctx, clilab.ChainOptions{
@@ -90,10 +91,21 @@ func runBenchMember(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	o.ChainFile, o.Chain = chain.File, chain.About
+	pins := ""
+	o.Ours, o.About, o.Fast = "member", "chain: "+chain.About, etcdmember.FastMetric
 	if nearby && chain.Pins != "" {
-		o.Pins = chain.Pins
-		o.Chain += ", read from memory by the members"
+		pins = chain.Pins
+		o.About += ", read from memory by the members"
+	}
+	o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
+		c, err := etcd.Start(ctx, etcdmember.Members(product, chain.File, pins, o.Members))
+		if err != nil {
+			return nil, err
+		}
+		if err := etcdmember.AwaitOn(ctx, c); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+		return c, nil
 	}
 	return etcdmember.Run(ctx, o)
 }

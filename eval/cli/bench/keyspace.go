@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/eval/bench"
+	"github.com/netcraq/netcraq/eval/etcdgateway"
+	"github.com/netcraq/netcraq/eval/etcdkeyspace"
+	"github.com/netcraq/netcraq/eval/etcdmember"
+	"github.com/netcraq/netcraq/internal/cli"
+	clilab "github.com/netcraq/netcraq/internal/cli/lab"
+	"github.com/netcraq/netcraq/internal/platform/owned"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// keyspaceBenchLab is the lab of the keyspace's cluster.
+const keyspaceBenchLab = "benchkey"
+
+// dataInMemory is the parent directory of data that the disk must not slow down.
+const dataInMemory = "/dev/shm"
+
+func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
+	o := etcdmember.Defaults()
+	o.Alone = true
+	parent, inMemory := ".", false
+	c := &cobra.Command{
+		Use:   "keyspace",
+		Short: "A keyspace on disks compared with an etcd cluster, both with the same disks (root)",
+		Long: `Starts a cluster of three XDP nodes and a controller in a lab with three gateways of a keyspace on disks, and an etcd cluster
+of three members, with the data of both on the same file system. The same clients send ranges, lists of 100 keys, puts and
+transactions to all servers of either side, in turn within each round: first etcd's own client, then one that makes its frames
+itself. One client alone measures the latency of puts. Keys are drawn by Zipf's distribution. Ratios are medians of the rounds'
+ratios. The CPU time of ours includes the nodes' agents and the controller.`,
+		Example: `  netcraq bench keyspace
+  netcraq bench keyspace --in-memory --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return reportBench(c, out, func(ctx context.Context) (*memberBench, error) {
+				o.Progress = out.progress()
+				if inMemory {
+					parent = dataInMemory
+				}
+				r, err := runBenchKeyspace(ctx, o, parent)
+				if errors.As(err, new(*etcdgateway.OptionError)) {
+					err = cli.UsageError(err)
+				}
+				return &memberBench{r, bench.ThisHost()}, err
+			})
+		},
+	}
+	f := c.Flags()
+	addEtcdFlag(f, &o.Etcd)
+	f.StringVar(&parent, "dir", parent, "`directory` on whose file system the data of both is")
+	f.BoolVar(&inMemory, "in-memory", false, "have the data in memory, so that a sync costs next to nothing")
+	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
+	f.IntVar(&o.Conns, "conns", o.Conns, "connections to the servers of each side in turn")
+	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys")
+	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value")
+	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "time of each load in each round, for each side")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the clients' requests")
+	c.MarkFlagsMutuallyExclusive("dir", "in-memory")
+	return c
+}
+
+func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) (_ *etcdmember.Result, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	product, err := findPrograms(&o.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := owned.Dir(parent, "netcraq-bench-", os.RemoveAll)
+	if err != nil {
+		return nil, fmt.Errorf("a directory for the data: %w; --dir names another one", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	l, err := openKeyspaceLab(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, downErr := lab.Down(context.WithoutCancel(ctx), l.Name)
+		err = errors.Join(err, downErr)
+	}()
+	o.Ours, o.About = "keyspace", "keyspace: 3 gateways, each a process; chain of 3 XDP nodes in a lab, read through the network"
+	o.Dir = filepath.Join(dir, "etcd")
+	o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
+		return etcdkeyspace.Start(ctx, etcdkeyspace.Options{
+			Netcraq: product, Controllers: l.Controllers(), Gateways: o.Members, Dir: filepath.Join(dir, "keyspace"),
+		})
+	}
+	return etcdmember.Run(ctx, o)
+}
+
+// openKeyspaceLab starts a cluster whose controller may have the record of a keyspace.
+func openKeyspaceLab(ctx context.Context, progress func(string)) (*lab.Lab, error) {
+	m := clilab.ManagedDefaults()
+	m.Nodes, m.FormWith, m.CellBytes, m.Objects, m.Shards = m.Replicas, m.Replicas, 0, keyspaceObjects, 16
+	o, err := m.Options(keyspaceBenchLab)
+	if err != nil {
+		return nil, err
+	}
+	o.Topology, o.Controllers, o.Direct, o.Owned, o.Progress = lab.Line, 1, true, true, progress
+	return lab.Up(ctx, o)
+}
+
+// keyspaceObjects is the size of the nodes' tables. The keyspace's log is a ring of far fewer.
+const keyspaceObjects = 20_000
