@@ -209,6 +209,7 @@ type ReportRequest struct {
 	Disk          *Disk                  `protobuf:"bytes,1,opt,name=disk,proto3" json:"disk,omitempty"`
 	Era           uint64                 `protobuf:"varint,2,opt,name=era,proto3" json:"era,omitempty"`
 	Index         uint64                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	Log           uint64                 `protobuf:"varint,4,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,6 +261,13 @@ func (x *ReportRequest) GetEra() uint64 {
 func (x *ReportRequest) GetIndex() uint64 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetLog() uint64 {
+	if x != nil {
+		return x.Log
 	}
 	return 0
 }
@@ -612,11 +620,12 @@ const file_keyspace_proto_rawDesc = "" +
 	"\bPosition\x12\x10\n" +
 	"\x03era\x18\x01 \x01(\x04R\x03era\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x03 \x01(\x04R\x04term\"f\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\"x\n" +
 	"\rReportRequest\x12-\n" +
 	"\x04disk\x18\x01 \x01(\v2\x19.netcraq.keyspace.v1.DiskR\x04disk\x12\x10\n" +
 	"\x03era\x18\x02 \x01(\x04R\x03era\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\x04R\x05index\"\x10\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x10\n" +
+	"\x03log\x18\x04 \x01(\x04R\x03log\"\x10\n" +
 	"\x0eReportResponse\"\x1e\n" +
 	"\n" +
 	"AskRequest\x12\x10\n" +

@@ -35,6 +35,8 @@ type Replica struct {
 	sealed  bool
 	call    uint64 // number of the last read of the log
 	reading bool   // it was not answered yet
+	again   bool   // another gateway told meanwhile of entries behind at
+	written uint64 // the last entry of the era that the own gateway wrote
 
 	reported []uint64 // by the disks of the era's set: up to where they have entries
 	counted  uint64
@@ -80,7 +82,7 @@ func (m *Replica) Recorded(r Record) {
 	}
 	m.record = r
 	if r.Active.Number != m.era {
-		m.era, m.entered, m.lost, m.sealed, m.reading = r.Active.Number, false, false, false, false
+		m.era, m.entered, m.lost, m.sealed, m.reading, m.written = r.Active.Number, false, false, false, false, 0
 		m.reported, m.counted = make([]uint64, len(r.Active.Set)), r.Active.Base.Index
 		for _, w := range m.waiting {
 			m.fresh = append(m.fresh, w.id)
@@ -144,7 +146,7 @@ func (m *Replica) look() {
 	if !m.entered || m.reading {
 		return
 	}
-	m.call, m.reading = m.call+1, true
+	m.call, m.reading, m.again = m.call+1, true, false
 	m.looking, m.fresh = append(m.looking, m.fresh...), nil
 	m.emit(ReadLog{m.call, m.era, m.at.Next})
 }
@@ -180,10 +182,19 @@ func (m *Replica) Log(call uint64, cells []Cell) {
 		}
 		m.looking = nil
 		m.release()
-		if len(m.fresh) > 0 {
+		if len(m.fresh) > 0 || m.again {
 			m.look()
 		}
 	}
+}
+
+// Written says that the own gateway has written entries of an era, up to an index, and the chain has committed them.
+func (m *Replica) Written(era, index uint64) {
+	if era == m.era {
+		m.written = max(m.written, index)
+		m.report() // others need not find the entries by themselves
+	}
+	m.look()
 }
 
 // take stores the entries that were read, unless the own disk has promised not to.
@@ -227,11 +238,12 @@ func (m *Replica) report() {
 		has = m.last
 	}
 	if m.entered && has.Era == m.era {
-		m.emit(Report{m.era, has.Index})
+		m.emit(Report{m.era, has.Index, m.written})
 	}
 }
 
-// Reported takes the [Report] of a disk, late or repeated. The log has what a disk of the era has.
+// Reported takes the [Report] of a disk, late or repeated. The log has what a disk of the era has. What it says about the
+// log is only a reason to look there.
 func (m *Replica) Reported(d Disk, r Report) {
 	i := m.o.Without.at(m.record.Active.Set, d)
 	if i < 0 || r.Era != m.era {
@@ -239,7 +251,8 @@ func (m *Replica) Reported(d Disk, r Report) {
 	}
 	m.reported[i] = max(m.reported[i], r.Index)
 	m.count()
-	if m.entered && r.Index >= m.at.Next {
+	if m.entered && max(r.Index, r.Log) >= m.at.Next {
+		m.again = true
 		m.look()
 	}
 }

@@ -43,7 +43,7 @@ func TestMajority(t *testing.T) {
 		t.Fatal(got)
 	}
 	m.Synced(2)
-	report := Report{1, 2}
+	report := Report{Era: 1, Index: 2}
 	if got := m.Actions(); !reflect.DeepEqual(got, []Action{report}) {
 		t.Fatal(got)
 	}
@@ -51,14 +51,38 @@ func TestMajority(t *testing.T) {
 	m.Reported(Disk{1, 1}, report)
 	m.Reported(Disk{2, 9}, report) // emptied
 	m.Reported(Disk{4, 4}, report)
-	m.Reported(Disk{3, 3}, Report{2, 2})
+	m.Reported(Disk{3, 3}, Report{Era: 2, Index: 2})
 	if got := m.Actions(); len(got) > 0 || m.Counted() != 0 {
 		t.Fatal(got, m.Counted())
 	}
-	m.Reported(Disk{3, 3}, Report{1, 1})
+	m.Reported(Disk{3, 3}, Report{Era: 1, Index: 1})
 	m.Reported(Disk{2, 2}, report)
 	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Advance{1}, Advance{2}}) || m.Counted() != 2 {
 		t.Fatal(got, m.Counted())
+	}
+}
+
+// A writer tells the others of its entries. One that is reading the log then reads it again.
+func TestWritersTell(t *testing.T) {
+	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
+	m := follows(t, set...)
+	m.Log(1, []Cell{{}})
+	m.Synced(1)
+	m.Actions()
+	m.Written(1, 2)
+	told := Report{Era: 1, Log: 2}
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told, ReadLog{2, 1, 1}}) {
+		t.Fatal(got)
+	}
+	other := follows(t, set...)
+	other.Reported(Disk{1, 1}, told)
+	other.Log(1, []Cell{{}}) // read before
+	if got := other.Actions(); !reflect.DeepEqual(got, []Action{ReadLog{2, 1, 1}}) {
+		t.Fatal(got)
+	}
+	other.Log(2, []Cell{{}})
+	if got := other.Actions(); len(got) > 0 {
+		t.Fatal("a report that is wrong has the log read again and again", got)
 	}
 }
 

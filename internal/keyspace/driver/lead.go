@@ -76,8 +76,9 @@ func (w *Writer) Append(ctx context.Context, batch []byte, begins func(index uin
 		return 0, err
 	}
 	w.next += n
-	d.post(d.core.Poll)
-	return w.next - 1, nil
+	last := w.next - 1
+	d.post(func() { d.core.Written(w.Era, last) })
+	return last, nil
 }
 
 // Counted waits until an entry of an era counts. After an error it is not known whether it will.

@@ -37,7 +37,7 @@ func (p *Peers) Report(to driver.Gateway, from core.Disk, r core.Report) {
 	case <-s.newest:
 	default:
 	}
-	s.newest <- &keyspacev1.ReportRequest{Disk: encodeDisk(from), Era: r.Era, Index: r.Index} // only this function fills it
+	s.newest <- &keyspacev1.ReportRequest{Disk: encodeDisk(from), Era: r.Era, Index: r.Index, Log: r.Log} // only this function fills it
 }
 
 // send sends reports to a gateway until there are none for long.

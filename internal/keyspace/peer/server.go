@@ -40,7 +40,7 @@ func (s *Server) Report(stream grpc.ClientStreamingServer[keyspacev1.ReportReque
 		case err != nil:
 			return err
 		}
-		s.handler.Reported(decodeDisk(in.GetDisk()), core.Report{Era: in.GetEra(), Index: in.GetIndex()})
+		s.handler.Reported(decodeDisk(in.GetDisk()), core.Report{Era: in.GetEra(), Index: in.GetIndex(), Log: in.GetLog()})
 	}
 }
 

@@ -92,7 +92,7 @@ func (m *writer) put(index, id uint64) {
 			chain.write(l, m.era, index, found.version, core.Cell{Index: index, Term: m.term}, id, func(swapped, ok bool) {
 				switch {
 				case swapped && ok:
-					l.core.Poll()
+					l.core.Written(m.era, index)
 				case l.writer == m:
 					m.put(index, id)
 				}
