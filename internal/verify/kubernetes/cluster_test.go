@@ -85,9 +85,10 @@ func awaitProgram(t *testing.T, s *state, program string, old int) (pid int) {
 func TestMachine(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		o := newCluster(t)
+		o.Members = MostMembers
 		s := startControl(t, o)
-		for _, program := range []string{"netcraq controller", "kube-apiserver", "kube-controller-manager",
-			"kube-scheduler"} {
+		for _, program := range []string{"netcraq etcd etcd-1", "netcraq etcd etcd-2", "netcraq etcd etcd-3", "kube-apiserver",
+			"kube-controller-manager", "kube-scheduler"} {
 			awaitProgram(t, s, program, 0)
 		}
 		gateway := awaitProgram(t, s, "netcraq gateway", 0)
@@ -119,6 +120,31 @@ func TestMachine(t *testing.T) {
 		}
 		if was, err := Down(t.Context(), o.Name); err != nil || was {
 			t.Errorf("a second Down: %v, %v", was, err)
+		}
+	})
+}
+
+// TestMembers: etcd's members read through the chain once they are started again with it, and the API server uses them.
+func TestMembers(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		s := startControl(t, newCluster(t))
+		member, api := awaitProgram(t, s, "netcraq etcd etcd-1", 0), awaitProgram(t, s, apiProgram, 0)
+		if line := commandLine(t, member); strings.Contains(line, "--chain") {
+			t.Errorf("plain etcd has a chain: %s", line)
+		}
+		s.ChainMembers, s.Direct = true, true
+		if err := errors.Join(s.write(), unix.Kill(member, unix.SIGKILL), unix.Kill(api, unix.SIGKILL)); err != nil {
+			t.Fatal(err)
+		}
+		line := commandLine(t, awaitProgram(t, s, "netcraq etcd etcd-1", member))
+		if !strings.Contains(line, "--chain-controllers=192.0.2.1,192.0.2.2,192.0.2.3") {
+			t.Errorf("the member has no chain: %s", line)
+		}
+		if line := commandLine(t, awaitProgram(t, s, apiProgram, api)); !strings.Contains(line, "--etcd-servers=http://127.0.0.1:2379 ") {
+			t.Errorf("the API server does not use it: %s", line)
+		}
+		if is := s.serving().Store; is != StoreMember {
+			t.Errorf("the store is %s", is)
 		}
 	})
 }
