@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,9 +20,10 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 )
 
+// servesMessages are in the line that a gateway logs when it serves: in front of an etcd or in memory, and on disks.
+var servesMessages = []string{"started gRPC proxy", "serves a keyspace on disks"}
+
 const (
-	// servesMessage is in the line that a gateway logs when it serves.
-	servesMessage = "started gRPC proxy"
 	// startWithin bounds a gateway's start.
 	startWithin = 30 * time.Second
 )
@@ -95,7 +97,8 @@ func (g *Process) follow(log io.ReadCloser) {
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		g.log = append(g.log, lines.Text())
 		g.log = g.log[max(0, len(g.log)-kept):]
-		if serves != nil && strings.Contains(lines.Text(), servesMessage) {
+		line := lines.Text()
+		if serves != nil && slices.ContainsFunc(servesMessages, func(m string) bool { return strings.Contains(line, m) }) {
 			close(serves)
 			serves = nil
 		}

@@ -1,6 +1,8 @@
 package driver_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +35,18 @@ func TestNothingLost(t *testing.T) {
 		if err := w.log.Remove(w.ctx, era); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A take-over whose caller has given up ends, although the chain no longer answers.
+func TestLeadEnds(t *testing.T) {
+	w := newWorld(t, 16)
+	a := w.start("a")
+	w.follows(a, 0, 1)
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if _, err := a.Lead(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
 	}
 }
 

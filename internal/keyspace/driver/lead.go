@@ -18,6 +18,9 @@ type Writer struct {
 // [ErrDeposed] if a later writer has it.
 func (d *Driver) Lead(ctx context.Context, term uint64) (*Writer, error) {
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		s, err := d.Wait(ctx, func(s Status) bool { return s.Entered && !s.Broken })
 		if err != nil {
 			return nil, err
@@ -39,7 +42,7 @@ func (d *Driver) Lead(ctx context.Context, term uint64) (*Writer, error) {
 		case core.Deposed:
 			return nil, fmt.Errorf("%w: the log has term %d, and this is %d", ErrDeposed, s.At.Term, term)
 		default:
-			_, _ = d.Wait(ctx, func(now Status) bool { // ctx is looked at above
+			_, _ = d.Wait(ctx, func(now Status) bool { // ctx is looked at next
 				return now.At != s.At || now.Counted > s.Counted || now.Broken || now.Record.Active.Number != era
 			})
 		}
