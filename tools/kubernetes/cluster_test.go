@@ -66,7 +66,7 @@ func TestCluster(t *testing.T) {
 	})
 	c.under("the API server leaves the gateway and comes back", func() {
 		c.countThrough("out and in again", configMaps, func() {
-			for _, store := range []string{"etcd", "chain", "member", "gateway", "chain"} {
+			for _, store := range []string{"etcd", "chain", "gateway", "chain"} {
 				c.lab("store", store)
 				if is := c.status().Store; is != store {
 					c.t.Errorf("the API server's store is %q, want %q", is, store)
