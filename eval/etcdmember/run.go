@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/netcraq/netcraq/eval/cputime"
 	"github.com/netcraq/netcraq/eval/etcdload"
 	"github.com/netcraq/netcraq/eval/peer/etcd"
@@ -55,30 +57,27 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 // send sends a load to a cluster.
 type send func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error)
 
+// sender returns how a kind of clients sends a load, with its method of a plan.
+func sender[C any](b *bench, clientsOf func(*cluster) []C,
+	run func(*etcdload.Plan, context.Context, []C, *etcdload.Load, int) (etcdload.Window, error),
+) send {
+	return func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error) {
+		clients, err := at(ctx, c, l.at, clientsOf(c))
+		if err != nil {
+			return etcdload.Window{}, err
+		}
+		plan := b.plan()
+		if l.alone {
+			plan.Clients, clients = 1, clients[:1]
+		}
+		return run(plan, ctx, clients, &l.Load, round)
+	}
+}
+
 // round measures every load on both clusters, with both kinds of clients.
 func (b *bench) round(ctx context.Context, result *Result, loads []load, round int) error {
-	own := func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error) {
-		clients, err := at(ctx, c, l.at, c.clients)
-		if err != nil {
-			return etcdload.Window{}, err
-		}
-		plan := b.plan()
-		if l.alone {
-			plan.Clients, clients = 1, clients[:1]
-		}
-		return plan.Run(ctx, clients, &l.Load, round)
-	}
-	frames := func(ctx context.Context, c *cluster, l *load, round int) (etcdload.Window, error) {
-		clients, err := at(ctx, c, l.at, c.frames)
-		if err != nil {
-			return etcdload.Window{}, err
-		}
-		plan := b.plan()
-		if l.alone {
-			plan.Clients, clients = 1, clients[:1]
-		}
-		return plan.RunFrames(ctx, clients, &l.Load, round)
-	}
+	own := sender(b, func(c *cluster) []*clientv3.Client { return c.clients }, (*etcdload.Plan).Run)
+	frames := sender(b, func(c *cluster) []*etcdload.FrameConn { return c.frames }, (*etcdload.Plan).RunFrames)
 	for i := range loads {
 		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].Name)
 		for _, kind := range []struct {
