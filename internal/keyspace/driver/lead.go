@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // Writer appends batches to the log of an era with a term. Its methods must not be called at once.
@@ -32,7 +33,7 @@ func (d *Driver) Lead(ctx context.Context, term uint64) (*Writer, error) {
 		} else if core.Fits(s.At.Next, 1, s.Counted, d.o.Log.Ring()) {
 			if step, err = d.o.Log.Fence(ctx, era, term, s.At); err != nil {
 				d.o.Logger.Debug("the log cannot be taken over yet", "error", err)
-				sleep(ctx, retryAfter/4)
+				retry.Sleep(ctx, retryAfter/4)
 				continue
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // watch follows the record.
@@ -17,17 +18,8 @@ func (d *Driver) watch() {
 		})
 		if d.ctx.Err() == nil {
 			d.o.Logger.Debug("the keyspace's record cannot be watched", "error", err)
-			sleep(d.ctx, retryAfter)
+			retry.Sleep(d.ctx, retryAfter)
 		}
-	}
-}
-
-func sleep(ctx context.Context, t time.Duration) {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

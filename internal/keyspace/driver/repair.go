@@ -234,17 +234,25 @@ func (r *repair) remove(from, to uint64) {
 	})
 }
 
+// begin returns the gateway of a disk that is asked from now on; ok is false if there is none, or it is being asked.
+func (r *repair) begin(disk core.Disk) (g Gateway, ok bool) {
+	i := slices.IndexFunc(r.d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == disk.Name })
+	if _, asked := r.busy[disk]; i < 0 || asked {
+		return g, false
+	}
+	r.busy[disk] = time.Now()
+	return r.d.state.Gateways[i], true
+}
+
 // ask asks the gateway of a disk, unless it is being asked, and hands its answer over. Without a time the call takes as
 // long as it takes.
 func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk, core.Answer),
 	request func(context.Context, Gateway) (core.Disk, core.Answer, error),
 ) {
-	i := slices.IndexFunc(r.d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == disk.Name })
-	if _, asked := r.busy[disk]; i < 0 || asked {
+	g, ok := r.begin(disk)
+	if !ok {
 		return
 	}
-	g := r.d.state.Gateways[i]
-	r.busy[disk] = time.Now()
 	r.d.beside(func() {
 		ctx, cancel := context.WithCancel(r.d.ctx)
 		if within > 0 {
@@ -268,12 +276,10 @@ func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk
 // take takes the content of a disk.
 func (r *repair) take(from core.Disk) {
 	d := r.d
-	i := slices.IndexFunc(d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == from.Name })
-	if _, asked := r.busy[from]; i < 0 || asked {
+	g, ok := r.begin(from)
+	if !ok {
 		return
 	}
-	g := d.state.Gateways[i]
-	r.busy[from] = time.Now()
 	d.beside(func() {
 		arrived, last, err := d.receive(d.ctx, func(ctx context.Context) (Content, error) {
 			if g.Disk == d.disk {

@@ -2,6 +2,8 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 
@@ -49,4 +51,21 @@ func ProcessesOf(name string) (ControlProcesses, error) {
 		p.Etcd = append(p.Etcd, programs[m.program()])
 	}
 	return p, nil
+}
+
+// readPage reads a page of a server. Another status than 200 is an error.
+func readPage(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return io.ReadAll(answer.Body)
 }

@@ -1,7 +1,7 @@
 package kubernetes
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -93,23 +93,9 @@ func (s *state) useMembers(ctx context.Context, chain bool) error {
 
 // readsThroughChain returns an error unless a member says that it reads through the chain.
 func readsThroughChain(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
-	if err != nil {
-		return err
+	page, err := readPage(ctx, client, url+"/metrics")
+	if err == nil && !bytes.Contains(page, []byte("\n"+`netcraq_member_state{state="on"} 1`+"\n")) {
+		err = fmt.Errorf("the member at %s does not read through the chain", url)
 	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() {
-		if lines.Text() == `netcraq_member_state{state="on"} 1` {
-			return nil
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return err
-	}
-	return fmt.Errorf("the member at %s does not read through the chain", url)
+	return err
 }

@@ -87,19 +87,8 @@ func (s *state) startMemoryGateways(ctx context.Context) error {
 
 // healthy returns an error unless a gateway makes a linearizable read.
 func healthy(ctx context.Context, addr string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", request.URL, answer.Status)
-	}
-	return nil
+	_, err := readPage(ctx, http.DefaultClient, "http://"+addr+"/health")
+	return err
 }
 
 func (s *state) endMemoryGateways(ctx context.Context) error {
