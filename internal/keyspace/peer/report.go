@@ -6,6 +6,7 @@ import (
 	"github.com/netcraq/netcraq/api/keyspacev1"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 const (
@@ -58,10 +59,8 @@ func (p *Peers) send(to driver.Gateway, s *reporter) {
 			p.mu.Unlock()
 		case r := <-s.newest:
 			p.stream(to, s, r)
-			select {
-			case <-p.ctx.Done():
+			if !retry.Sleep(p.ctx, reportAgain) {
 				return
-			case <-time.After(reportAgain):
 			}
 		}
 		idle.Reset(forgetAfter)

@@ -8,10 +8,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // KeyspaceRecord is the record of a keyspace on disks. Its text is JSON.
@@ -94,10 +95,7 @@ func (s *Store) FollowKeyspaces(ctx context.Context, changed func(map[string]Key
 		if ctx.Err() == nil {
 			s.report(partKeyspaces, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pauseMin):
-		}
+		retry.Sleep(ctx, pauseMin)
 	}
 }
 
