@@ -4,14 +4,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -53,14 +52,7 @@ type packet struct {
 // newNetwork starts a chain of n nodes behind a network without faults.
 func newNetwork(t *testing.T, n int, o chain.Options) *network {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("NETCRAQ_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("NETCRAQ_SEED=%d", seed)
+	seed := seedtest.Seed(t)
 	w := &network{
 		planes: startNodes(t, n, o),
 		seed:   seed,

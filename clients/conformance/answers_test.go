@@ -3,31 +3,15 @@ package conformance
 import (
 	"math/rand/v2"
 	"net"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// seedOf returns the seed of this run, and prints it.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("NETCRAQ_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("NETCRAQ_SEED=%d", seed)
-	return seed
-}
-
 // wrongAnswers come before the right one: none is believed, and none ends the operation.
 func wrongAnswers(t *testing.T, d *driver) {
-	random := rand.New(rand.NewPCG(seedOf(t), 0))
+	random := rand.New(rand.NewPCG(seedtest.Seed(t), 0))
 	stranger, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 66, 33, 1)})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
@@ -56,7 +58,7 @@ func compileC(t *testing.T, name string) string {
 
 // TestCRandomBytes gives the C client random bytes in the place of what comes from a network, under the sanitizers.
 func TestCRandomBytes(t *testing.T) {
-	runProgram(t, nil, compileC(t, "random_bytes"), "5000", strconv.FormatUint(seedOf(t), 10))
+	runProgram(t, nil, compileC(t, "random_bytes"), "5000", strconv.FormatUint(seedtest.Seed(t), 10))
 }
 
 // TestPythonRandomBytes gives the Python client random bytes in the place of what comes from a network.
@@ -64,11 +66,11 @@ func TestPythonRandomBytes(t *testing.T) { pythonTest(t, "test_random_bytes.py",
 
 // TestPythonSideBySide runs many operations of the Python client at once.
 func TestPythonSideBySide(t *testing.T) {
-	path := writeCluster(t, softchain.Start(t, 3, 4, 1000))
+	path := clitest.WriteCluster(t, softchain.Start(t, 3, 4, 1000))
 	pythonTest(t, "test_side_by_side.py", topology.PathVariable+"="+path)
 }
 
 // TestCFork forks a process with a client in C.
 func TestCFork(t *testing.T) {
-	runProgram(t, nil, compileC(t, "fork"), writeCluster(t, softchain.Start(t, 3, 4, 1000)))
+	runProgram(t, nil, compileC(t, "fork"), clitest.WriteCluster(t, softchain.Start(t, 3, 4, 1000)))
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
 // randomFaults lose, repeat and delay requests and answers, of one counter and of one key: each addition counts once.
 func randomFaults(t *testing.T, d *driver) {
-	random := rand.New(rand.NewPCG(seedOf(t), 0))
+	random := rand.New(rand.NewPCG(seedtest.Seed(t), 0))
 	open3(t, d, func(w *world, r *request) {
 		if random.IntN(4) == 0 {
 			return
@@ -137,9 +138,9 @@ func addAll(t *testing.T, all []*driver, each int, during func()) {
 
 // TestRealChain: the clients and a chain of nodes on sockets.
 func TestRealChain(t *testing.T) {
-	path := writeCluster(t, softchain.Start(t, 3, 4, 1000))
+	path := clitest.WriteCluster(t, softchain.Start(t, 3, 4, 1000))
 	all := startDrivers(t)
-	seed := seedOf(t)
+	seed := seedtest.Seed(t)
 	for _, d := range all {
 		if o := d.do(t, "open cluster=%s attempt=50 timeout=%d", path, plenty); o.Errors != nil {
 			t.Fatal(o.Text)

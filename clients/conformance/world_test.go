@@ -5,13 +5,12 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/wire"
@@ -198,23 +197,10 @@ func (w *world) clusterFile() string {
 		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: addr})
 		c.Chains[0] = append(c.Chains[0], name)
 	}
-	return writeCluster(w.t, c)
+	return clitest.WriteCluster(w.t, c)
 }
 
 func nodeName(place int) string { return fmt.Sprintf("n%d", place+1) }
-
-func writeCluster(t *testing.T, c *topology.Cluster) string {
-	t.Helper()
-	text, err := c.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // keyIn finds a key of a shard.
 func keyIn(shard uint16, prefix string) string {

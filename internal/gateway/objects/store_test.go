@@ -3,12 +3,10 @@ package objects
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/internal/verify/gatewaysim"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
@@ -45,14 +43,7 @@ func visible(a core.Answer) core.Answer {
 
 // TestStoreIsTheModelsShard executes operations in a real chain and in the shard of internal/verify/gatewaysim, with equal answers.
 func TestStoreIsTheModelsShard(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("NETCRAQ_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("NETCRAQ_SEED=%d", seed)
+	seed := seedtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
 	s := New(softchain.Connect(t, softchain.Start(t, 3, 1, 100)), nil, "test/")
 	run := func(op core.Op) core.Answer {

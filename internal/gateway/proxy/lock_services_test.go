@@ -25,6 +25,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 )
 
@@ -152,7 +153,7 @@ func (p placedLocks) leases(t *testing.T, s *locks) {
 
 // TestLocksUnderLoad has clients use locks, elections and leases over two gateways whose keys are placed at the first read.
 func TestLocksUnderLoad(t *testing.T) {
-	etcd, seed := startEtcd(t), seedOf(t)
+	etcd, seed := startEtcd(t), seedtest.Seed(t)
 	cluster, _ := between(t, startChain(t, 3, 4), seed, 0.02)
 	o := Cache{Placement: placement.Defaults()}
 	o.Placement.Pinned = []string{""}

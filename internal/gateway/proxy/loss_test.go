@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -104,23 +103,9 @@ func (w *lossy) serve(conn *net.UDPConn, way func(from netip.AddrPort) (via *net
 	}
 }
 
-// seedOf is a test's seed, given or drawn, and printed.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("NETCRAQ_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("NETCRAQ_SEED=%d", seed)
-	return seed
-}
-
 // TestLinearizableUnderLoss has clients use few keys over two gateways whose chain loses messages, and whose places change.
 func TestLinearizableUnderLoss(t *testing.T) {
-	etcd, seed := startEtcd(t), seedOf(t)
+	etcd, seed := startEtcd(t), seedtest.Seed(t)
 	cluster, _ := between(t, startChain(t, 3, 4), seed, 0.03)
 	o := Cache{Placement: placement.Defaults()}
 	o.Placement.Residence, o.Placement.Capacity = 0.3, 8*o.Placement.Overhead
@@ -159,7 +144,7 @@ func check(t *testing.T, record *gatewaycheck.Record, etcd *clientv3.Client, pre
 // TestChainAway has a gateway lose its chain: it takes its keys out of the directory and serves from etcd, and places keys again when
 // the chain is back.
 func TestChainAway(t *testing.T) {
-	etcd, seed := startEtcd(t), seedOf(t)
+	etcd, seed := startEtcd(t), seedtest.Seed(t)
 	cluster, network := between(t, startChain(t, 3, 1), seed, 0)
 	a := startCached(t, etcd, cluster, Cache{})
 	must(a.client.Put(t.Context(), "k", "1"))(t)
