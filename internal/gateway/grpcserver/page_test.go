@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -72,6 +73,48 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s %s: %q, %v", method, path, got, err)
 		}
 		answer.Body.Close()
+	}
+}
+
+// TestResetAfterAnswer: a page is answered before its request ends, and the client resets the stream. Nothing may follow
+// on it, as if the client had been faster.
+func TestResetAfterAnswer(t *testing.T) {
+	address := startPages(t).address
+	header := func(c *raw, end bool) error {
+		return c.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: 1, BlockFragment: c.fields(":method", "POST", ":scheme", "http", ":path", "/early"), EndHeaders: true, EndStream: end,
+		})
+	}
+	for name, more := range map[string]func(*raw) error{
+		"HEADERS": func(c *raw) error { return header(c, true) },
+		"DATA":    func(c *raw) error { return c.WriteData(1, true, []byte("late")) },
+	} {
+		c := connect(t, address)
+		if err := header(c, false); err != nil {
+			t.Fatal(err)
+		}
+		for answered := false; !answered; {
+			f, err := c.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered = f.Header().Type == http2.FrameRSTStream
+		}
+		if err := errors.Join(c.WriteRSTStream(1, http2.ErrCodeCancel), more(c)); err != nil {
+			t.Fatal(err)
+		}
+		var code http2.ErrCode
+		switch f, err := c.next(); f := f.(type) {
+		case *http2.GoAwayFrame:
+			code = f.ErrCode
+		case *http2.RSTStreamFrame:
+			code = f.ErrCode
+		default:
+			t.Fatal(name, f, err)
+		}
+		if code != http2.ErrCodeStreamClosed {
+			t.Errorf("%s after RST_STREAM: %v", name, code)
+		}
 	}
 }
 

@@ -319,6 +319,8 @@ func (c *conn) reset(id uint32, code http2.ErrCode, tell bool) {
 		}
 		c.out = appendReset(c.out, id, code)
 		c.work.Signal()
+	} else if c.was(id) == cutOff {
+		c.note(id, closedByBoth) // nothing of the request comes any more
 	}
 	if call := c.calls[id]; call != nil {
 		delete(c.calls, id)
