@@ -6,40 +6,6 @@ import (
 	"strings"
 )
 
-// bytesPerRow is the width of a packet diagram: 8 bytes, 64 bits.
-const bytesPerRow = 8
-
-// charsPerByte is the width of one byte in a diagram.
-const charsPerByte = 12
-
-// diagram draws a header in rows of 8 bytes, with the offset of each row before it.
-func diagram(l Layout) string {
-	var b strings.Builder
-	rule := "     +" + strings.Repeat(strings.Repeat("-", charsPerByte-1)+"+", bytesPerRow) + "\n"
-	b.WriteString("      ")
-	for i := range bytesPerRow {
-		fmt.Fprintf(&b, "%-*d", charsPerByte, i)
-	}
-	b.WriteString("\n" + rule)
-	column := 0
-	for _, f := range l.Fields {
-		if column == 0 {
-			fmt.Fprintf(&b, "%4d |", f.Offset)
-		}
-		width := f.Bytes*charsPerByte - 1
-		pad := width - len(f.Name)
-		fmt.Fprintf(&b, "%s%s%s|", strings.Repeat(" ", pad/2), f.Name, strings.Repeat(" ", pad-pad/2))
-		if column += f.Bytes; column == bytesPerRow {
-			b.WriteString("\n" + rule)
-			column = 0
-		}
-	}
-	if column > 0 {
-		b.WriteString("\n     +" + strings.Repeat(strings.Repeat("-", charsPerByte-1)+"+", column) + "\n")
-	}
-	return b.String()
-}
-
 func markdownTable(b *bytes.Buffer, title string, constants []Constant) {
 	fmt.Fprintf(b, "## %s\n\n| name | value | meaning |\n|---|---|---|\n", title)
 	for _, c := range constants {
@@ -65,8 +31,8 @@ func renderMarkdown(s *Spec) ([]byte, error) {
 		"messages is in [protocol.md](protocol.md).\n\n")
 	for _, l := range s.Layouts {
 		fmt.Fprintf(&b,
-			"## Header `%s`\n\n%s. %s has %d bytes.\n\n```\n%s```\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n",
-			l.Name, strings.ToUpper(l.Doc[:1])+l.Doc[1:], extent(l), l.End(), diagram(l))
+			"## Header `%s`\n\n%s. %s has %d bytes.\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n",
+			l.Name, strings.ToUpper(l.Doc[:1])+l.Doc[1:], extent(l), l.End())
 		for _, f := range l.Fields {
 			fmt.Fprintf(&b, "| `%s` | %d | %d | %s |\n", f.Name, f.Offset, f.Bytes, f.Doc)
 		}
