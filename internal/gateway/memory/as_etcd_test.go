@@ -180,7 +180,7 @@ func TestEveryCommandCanBeExecuted(t *testing.T) {
 	c := open(t, a.address)
 	before := must(c.Put(t.Context(), "k", "whole"))(t).Header.Revision
 	first := before - 1
-	l, _, _ := a.where()
+	l := a.where().lead
 	w := make(waiter, 1)
 	command := panics()
 	l.proposals.push(&proposal{

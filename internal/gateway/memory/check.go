@@ -4,6 +4,10 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/pkg/v3/adt"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
@@ -19,6 +23,45 @@ func checkRange(q *pb.RangeRequest) error {
 		return rpctypes.ErrGRPCEmptyKey
 	case !order || !target:
 		return rpctypes.ErrGRPCInvalidSortOption
+	}
+	return nil
+}
+
+// errNoWrite refuses what a client's handler never proposes.
+var errNoWrite = status.Error(codes.InvalidArgument, "netcraq: a command that is not one write of etcd's API")
+
+// checkCommand makes etcd's checks of a write, and those of this store: no command that fails them may be proposed.
+func checkCommand(q *pb.InternalRaftRequest) error {
+	fields := 0
+	q.ProtoReflect().Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool {
+		fields++
+		return true
+	})
+	switch {
+	case fields != 1:
+		return errNoWrite
+	case q.Put != nil:
+		return checkPut(q.Put)
+	case q.Txn != nil:
+		return checkWriting(q.Txn)
+	case q.DeleteRange != nil && len(q.DeleteRange.Key) == 0:
+		return rpctypes.ErrGRPCEmptyKey
+	case q.DeleteRange != nil, q.Compaction != nil, q.LeaseGrant != nil, q.LeaseRevoke != nil:
+		return nil
+	}
+	return errNoWrite
+}
+
+// checkWriting checks a transaction that writes.
+func checkWriting(q *pb.TxnRequest) error {
+	if err := checkTxn(q); err != nil {
+		return err
+	}
+	switch {
+	case txn.IsTxnReadonly(q):
+		return errNoWrite
+	case readsHistory(q):
+		return errHistory
 	}
 	return nil
 }

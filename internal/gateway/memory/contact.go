@@ -19,7 +19,7 @@ func (g *Gateway) heard() { g.contact.Store(int64(time.Since(g.began))) }
 // ledFor is how long this gateway has a leader from now on, if it hears nothing more. It has one while it is active
 // itself, or while it can read what another one appends. A gateway that has just begun counts as if it could.
 func (g *Gateway) ledFor() time.Duration {
-	if l, _, _ := g.where(); l != nil && l.isActive() {
+	if l := g.where().lead; l != nil && l.isActive() {
 		g.heard()
 	}
 	return silentTTLs*g.o.LockTTL - (time.Since(g.began) - time.Duration(g.contact.Load()))

@@ -91,7 +91,7 @@ func (m *machine) Restore(index uint64, state io.Reader) (err error) {
 	}
 	m.fail()
 	m.batches.Reset(index)
-	if l, _, _ := m.g.where(); l != nil {
+	if l := m.g.where().lead; l != nil {
 		l.cancel(errRebuilt)
 	}
 	return m.g.replace(space)
@@ -124,7 +124,7 @@ func (m *machine) Apply(first uint64, entries []journal.Entry) error {
 		b.flush()
 		g.applied.Raise(g.space.Revision())
 	}
-	if l, _, _ := g.where(); l != nil {
+	if l := g.where().lead; l != nil {
 		if g.space != l.space {
 			l.cancel(errRebuilt)
 		} else {

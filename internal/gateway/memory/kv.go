@@ -22,66 +22,71 @@ type kvServer struct {
 }
 
 // execute has a command executed by the active gateway.
-func execute[Q, A proto.Message](ctx context.Context, g *Gateway, q Q, command *pb.InternalRaftRequest,
-	remote func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error)) (A, error) {
-	return route(ctx, g, func(ctx context.Context, l *leader) (none A, err error) {
-		message, err := l.propose(ctx, command)
-		if err != nil {
-			return none, rpcError(err)
+func execute[A interface {
+	proto.Message
+	headed
+}](ctx context.Context, g *Gateway, command *pb.InternalRaftRequest) (none A, err error) {
+	if err := checkCommand(command); err != nil {
+		return none, err
+	}
+	encoded, err := proto.Marshal(command)
+	if err != nil {
+		return none, err
+	}
+	if len(encoded) > g.o.MaxRequestBytes {
+		return none, rpctypes.ErrGRPCRequestTooLarge
+	}
+	a, err := await(ctx, g, func(to destination) (A, error) {
+		switch {
+		case to.lead != nil:
+			message, err := to.lead.propose(ctx, command)
+			if err != nil {
+				return none, rpcError(err)
+			}
+			return message.(A), nil
+		case to.relay != nil:
+			return relayTo[A](ctx, to.relay, encoded)
 		}
-		return message.(A), nil
-	}, func(ctx context.Context, conn *grpc.ClientConn, o ...grpc.CallOption) (A, error) {
-		return remote(conn)(ctx, q, o...)
+		return none, errNotActive
 	})
+	return complete(g, a, err)
+}
+
+// relayTo has the active gateway execute a command.
+func relayTo[A proto.Message](ctx context.Context, r *relay, command []byte) (none A, err error) {
+	response, err := r.perform(ctx, command)
+	if err != nil {
+		return none, err
+	}
+	a := none.ProtoReflect().New().Interface().(A)
+	if err := proto.Unmarshal(response, a); err != nil {
+		return none, err
+	}
+	return a, nil
 }
 
 // Put implements etcd's API.
 func (s *kvServer) Put(ctx context.Context, q *pb.PutRequest) (*pb.PutResponse, error) {
-	if err := checkPut(q); err != nil {
-		return nil, err
-	}
-	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Put: q},
-		func(c *grpc.ClientConn) func(context.Context, *pb.PutRequest, ...grpc.CallOption) (*pb.PutResponse, error) {
-			return pb.NewKVClient(c).Put
-		})
-	return complete(s.g, a, err)
+	return execute[*pb.PutResponse](ctx, s.g, &pb.InternalRaftRequest{Put: q})
 }
 
 // DeleteRange implements etcd's API.
 func (s *kvServer) DeleteRange(ctx context.Context, q *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	if len(q.Key) == 0 {
-		return nil, rpctypes.ErrGRPCEmptyKey
-	}
-	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{DeleteRange: q}, func(c *grpc.ClientConn) func(context.Context,
-		*pb.DeleteRangeRequest, ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
-		return pb.NewKVClient(c).DeleteRange
-	})
-	return complete(s.g, a, err)
+	return execute[*pb.DeleteRangeResponse](ctx, s.g, &pb.InternalRaftRequest{DeleteRange: q})
 }
 
 // Compact implements etcd's API.
 func (s *kvServer) Compact(ctx context.Context, q *pb.CompactionRequest) (*pb.CompactionResponse, error) {
-	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Compaction: q}, func(c *grpc.ClientConn) func(context.Context,
-		*pb.CompactionRequest, ...grpc.CallOption) (*pb.CompactionResponse, error) {
-		return pb.NewKVClient(c).Compact
-	})
-	return complete(s.g, a, err)
+	return execute[*pb.CompactionResponse](ctx, s.g, &pb.InternalRaftRequest{Compaction: q})
 }
 
 // Txn implements etcd's API.
 func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if !txn.IsTxnReadonly(q) {
+		return execute[*pb.TxnResponse](ctx, s.g, &pb.InternalRaftRequest{Txn: q})
+	}
 	if err := checkTxn(q); err != nil {
 		return nil, err
-	}
-	remote := func(c *grpc.ClientConn) func(context.Context, *pb.TxnRequest, ...grpc.CallOption) (*pb.TxnResponse, error) {
-		return pb.NewKVClient(c).Txn
-	}
-	if !txn.IsTxnReadonly(q) {
-		if readsHistory(q) {
-			return nil, errHistory
-		}
-		a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Txn: q}, remote)
-		return complete(s.g, a, err)
 	}
 	own := serializable(q)
 	if err := s.g.reserve(ctx, own, func(space *keyspace.Keyspace) int64 { return space.TxnReads(q) }); err != nil {
@@ -93,7 +98,9 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 		}
 		a, _, err := txn.Txn(ctx, zap.NewNop(), q, true, space.Store(), space.Leases(), false)
 		return a, err
-	}, remote)
+	}, func(c *grpc.ClientConn) func(context.Context, *pb.TxnRequest, ...grpc.CallOption) (*pb.TxnResponse, error) {
+		return pb.NewKVClient(c).Txn
+	})
 	return complete(s.g, a, err)
 }
 

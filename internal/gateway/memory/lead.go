@@ -142,17 +142,10 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 	if err != nil {
 		return nil, err
 	}
-	if len(encoded) > l.g.o.MaxRequestBytes {
-		return nil, rpctypes.ErrGRPCRequestTooLarge
-	}
 	w := make(waiter, 1)
 	p := &proposal{command: keyspace.CommandOf(request), encoded: encoded, caller: w}
-	if err := l.await(ctx, p); err != nil {
+	if err := l.submit(ctx, p); err != nil {
 		return nil, err
-	}
-	if !l.proposals.push(p) {
-		p.release()
-		return nil, errNotActive
 	}
 	select {
 	case a := <-w:
@@ -163,6 +156,21 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 		}
 		return nil, ctx.Err()
 	}
+}
+
+// submit queues a proposal, after it has waited for its quota. If it fails, the proposal's caller hears nothing.
+func (l *leader) submit(ctx context.Context, p *proposal) error {
+	if len(p.encoded) > l.g.o.MaxRequestBytes {
+		return rpctypes.ErrGRPCRequestTooLarge
+	}
+	if err := l.await(ctx, p); err != nil {
+		return err
+	}
+	if !l.proposals.push(p) {
+		p.release()
+		return errNotActive
+	}
+	return nil
 }
 
 // push has a command executed, unless it would have to wait for its quota, or is too large.

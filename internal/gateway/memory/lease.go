@@ -23,20 +23,12 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, q *pb.LeaseGrantRequest) (
 	for q.ID == 0 {
 		q.ID = rand.Int64()
 	}
-	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{LeaseGrant: q}, func(c *grpc.ClientConn) func(context.Context,
-		*pb.LeaseGrantRequest, ...grpc.CallOption) (*pb.LeaseGrantResponse, error) {
-		return pb.NewLeaseClient(c).LeaseGrant
-	})
-	return complete(s.g, a, err)
+	return execute[*pb.LeaseGrantResponse](ctx, s.g, &pb.InternalRaftRequest{LeaseGrant: q})
 }
 
 // LeaseRevoke implements etcd's API.
 func (s *leaseServer) LeaseRevoke(ctx context.Context, q *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{LeaseRevoke: q}, func(c *grpc.ClientConn) func(context.Context,
-		*pb.LeaseRevokeRequest, ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
-		return pb.NewLeaseClient(c).LeaseRevoke
-	})
-	return complete(s.g, a, err)
+	return execute[*pb.LeaseRevokeResponse](ctx, s.g, &pb.InternalRaftRequest{LeaseRevoke: q})
 }
 
 // LeaseTimeToLive implements etcd's API.

@@ -41,7 +41,7 @@ func TestRepliesOfRelayAreBounded(t *testing.T) {
 	taken.Go(func() {
 		defer close(all)
 		for id := range uint64(writes) {
-			if err := s.execute(a.Gateway, item{id, itemTxn, body}); err != nil {
+			if err := s.execute(t.Context(), a.Gateway, item{id, itemTxn, body}); err != nil {
 				if !errors.Is(err, rpctypes.ErrGRPCStopped) {
 					t.Error(err)
 				}
@@ -77,7 +77,7 @@ func TestRepliesOfRelayAreBounded(t *testing.T) {
 func TestTooLargeFailsAlone(t *testing.T) {
 	a := start(t, startChain(t), Options{LogEntries: 64})
 	a.waitActive(t)
-	l, _, _ := a.where()
+	l := a.where().lead
 	large := make([]byte, 200<<10)
 	rand.Read(large) // never fails
 	var waiters []waiter

@@ -23,7 +23,7 @@ func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.Stat
 	a.DbSizeQuota = s.g.o.QuotaBytes
 	s.g.fill(a.Header)
 	a.RaftTerm = a.Header.RaftTerm
-	if l, conn, _ := s.g.where(); l == nil && conn == nil {
+	if to := s.g.where(); to.lead == nil && to.conn == nil {
 		a.Errors = append(a.Errors, etcderrors.ErrNoLeader.Error())
 	}
 	a.Leader = s.g.leading()

@@ -99,8 +99,8 @@ func (s *clusterServer) MemberList(ctx context.Context, q *pb.MemberListRequest)
 	if s.g.disk != nil {
 		return s.g.membersOnDisk(ctx, q)
 	}
-	l, conn, _ := s.g.where()
-	if !q.Linearizable && l == nil && conn == nil {
+	to := s.g.where()
+	if !q.Linearizable && to.lead == nil && to.conn == nil {
 		return complete(s.g, &pb.MemberListResponse{Header: new(pb.ResponseHeader), Members: s.g.members()}, nil)
 	}
 	a, err := route(ctx, s.g, func(context.Context, *leader) (*pb.MemberListResponse, error) {

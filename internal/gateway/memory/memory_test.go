@@ -111,7 +111,7 @@ func again[T any](do func() (T, error)) func(t *testing.T) T {
 func (g *gateway) waitActive(t *testing.T) {
 	t.Helper()
 	eventually(t, "the gateway is active", func() bool {
-		l, _, _ := g.where()
+		l := g.where().lead
 		return l != nil
 	})
 }

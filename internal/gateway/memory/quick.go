@@ -4,7 +4,8 @@ import (
 	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -53,12 +54,16 @@ func decode(method string, message []byte) (command keyspace.Command, encoded []
 	if proto.Unmarshal(encoded, request) != nil { // as the other gateways will decode it
 		return command, nil, false
 	}
-	if q := request.Txn; q != nil {
-		ok = checkTxn(q) == nil && !txn.IsTxnReadonly(q) && !readsHistory(q)
-	} else {
-		ok = checkPut(request.Put) == nil
+	return keyspace.CommandOf(request), encoded, checkCommand(request) == nil
+}
+
+// decodeCommand decodes a command of another gateway, and checks it: any client can open a relay.
+func decodeCommand(encoded []byte) (keyspace.Command, []byte, error) {
+	request := new(pb.InternalRaftRequest)
+	if err := proto.Unmarshal(encoded, request); err != nil {
+		return keyspace.Command{}, nil, status.Error(codes.InvalidArgument, errRelay.Error())
 	}
-	return keyspace.CommandOf(request), encoded, ok
+	return keyspace.CommandOf(request), encoded, checkCommand(request)
 }
 
 // quickCall is the caller of a write without a goroutine.

@@ -21,16 +21,16 @@ import (
 const (
 	// relayMethod is a stream between gateways. Its messages have the writes, and the responses to them, of one moment.
 	relayMethod = "/netcraq.memory.Relay/Writes"
-	// relayAgain is the pause before a stream is opened again.
-	relayAgain = time.Second
+	// relayAgain is the pause before a stream is opened again. No write is forwarded meanwhile.
+	relayAgain = 100 * time.Millisecond
 	// relayBytes limits the writes of one message, unless one write is longer.
 	relayBytes = 256 << 10
 )
 
 var relayStream = grpc.StreamDesc{StreamName: "Writes", ServerStreams: true, ClientStreams: true}
 
-// relay has the active gateway execute writes. A write that certainly was not executed gets a handler, which waits for an
-// active gateway.
+// relay is the one way in which a gateway forwards writes to the active one. A write of a client that certainly was not
+// executed gets a handler, which waits for an active gateway.
 type relay struct {
 	g      *Gateway
 	conn   *grpc.ClientConn
@@ -44,11 +44,41 @@ type relay struct {
 	sent    map[uint64]*relayed
 }
 
-// relayed is a write of a client.
+// relayed is a write that the active gateway executes.
 type relayed struct {
 	item
-	call *grpcserver.Call
+	origin origin
 }
+
+// origin receives the outcome of a relayed write, once: a client's call ([grpcserver.Call]), or a handler.
+type origin interface {
+	Answer(response []byte)
+	Fail(err error)
+	// Pass takes the write back: it was not executed and will not be.
+	Pass(write []byte)
+	// Flush is called after the outcomes of a message.
+	Flush()
+}
+
+// handler is a goroutine that waits for the outcome of its write.
+type handler chan outcome
+
+type outcome struct {
+	response []byte
+	err      error
+}
+
+// Answer implements origin.
+func (h handler) Answer(response []byte) { h <- outcome{response: response} }
+
+// Fail implements origin.
+func (h handler) Fail(err error) { h <- outcome{err: err} }
+
+// Pass implements origin.
+func (h handler) Pass([]byte) { h <- outcome{err: errNotActive} }
+
+// Flush implements origin.
+func (h handler) Flush() {}
 
 func newRelay(g *Gateway, conn *grpc.ClientConn) *relay {
 	ctx, cancel := context.WithCancel(g.introduced(context.Background()))
@@ -86,16 +116,16 @@ func (r *relay) serve(ctx context.Context, cancel context.CancelFunc, stream grp
 		r.send(ctx, stream)
 	})
 	for err == nil {
-		var done []*grpcserver.Call
+		var done []origin
 		err = each(stream.RecvMsg, func(i item) error {
-			call, err := r.finish(i)
-			done = append(done, call)
+			o, err := r.finish(i)
+			if o != nil {
+				done = append(done, o)
+			}
 			return err
 		})
-		for _, call := range done {
-			if call != nil {
-				call.Flush()
-			}
+		for _, o := range done {
+			o.Flush()
 		}
 	}
 	cancel()
@@ -103,19 +133,39 @@ func (r *relay) serve(ctx context.Context, cancel context.CancelFunc, stream grp
 	r.end(errors.Is(rpctypes.Error(err), rpctypes.ErrStopped))
 }
 
-// begin takes a write if there is a stream.
+// begin takes a client's write if there is a stream. Too large a write is refused by its handler.
 func (r *relay) begin(c *grpcserver.Call, method string, message []byte) bool {
+	kind := byte(itemPut)
+	if method == pb.KV_Txn_FullMethodName {
+		kind = itemTxn
+	}
+	return len(message) <= r.g.o.MaxRequestBytes && r.push(c, kind, message)
+}
+
+// perform has a command executed for a handler, and returns the encoded response. The error errNotActive means that the
+// command was not executed and will not be.
+func (r *relay) perform(ctx context.Context, command []byte) (response []byte, err error) {
+	h := make(handler, 1)
+	if !r.push(h, itemCommand, command) {
+		return nil, errNotActive
+	}
+	select {
+	case o := <-h:
+		return o.response, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// push has a write sent if there is a stream.
+func (r *relay) push(o origin, kind byte, write []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.open {
 		return false
 	}
-	kind := byte(itemPut)
-	if method == pb.KV_Txn_FullMethodName {
-		kind = itemTxn
-	}
 	r.last++
-	r.waiting = append(r.waiting, &relayed{item{r.last, kind, bytes.Clone(message)}, c})
+	r.waiting = append(r.waiting, &relayed{item{r.last, kind, bytes.Clone(write)}, o})
 	if len(r.waiting) == 1 {
 		signal(r.filled)
 	}
@@ -156,8 +206,8 @@ func (r *relay) take(b []byte) []byte {
 	return b
 }
 
-// finish answers a client.
-func (r *relay) finish(i item) (*grpcserver.Call, error) {
+// finish gives the outcome of a write to its origin.
+func (r *relay) finish(i item) (origin, error) {
 	r.mu.Lock()
 	w := r.sent[i.id]
 	delete(r.sent, i.id)
@@ -167,18 +217,18 @@ func (r *relay) finish(i item) (*grpcserver.Call, error) {
 	}
 	switch i.kind {
 	case itemAnswer:
-		w.call.Answer(i.body)
+		w.origin.Answer(i.body)
 	case itemRefused:
-		w.call.Pass(w.body)
+		w.origin.Pass(w.body)
 	default:
 		s := new(statuspb.Status)
 		if err := proto.Unmarshal(i.body, s); err != nil {
-			w.call.Fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
-			return w.call, err
+			w.origin.Fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+			return w.origin, err
 		}
-		w.call.Fail(status.FromProto(s).Err())
+		w.origin.Fail(status.FromProto(s).Err())
 	}
-	return w.call, nil
+	return w.origin, nil
 }
 
 // end gives the writes that were not executed to handlers, and fails those whose outcome is unknown. These are the ones
@@ -190,13 +240,13 @@ func (r *relay) end(answered bool) {
 	r.mu.Unlock()
 	for _, w := range sent {
 		if answered {
-			w.call.Pass(w.body)
+			w.origin.Pass(w.body)
 			continue
 		}
-		w.call.Fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
-		w.call.Flush()
+		w.origin.Fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+		w.origin.Flush()
 	}
 	for _, w := range waiting {
-		w.call.Pass(w.body)
+		w.origin.Pass(w.body)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	itemAnswer
 	itemRefused // not executed
 	itemFailed  // the body is a status
+	itemCommand // the body is a pb.InternalRaftRequest that writes
 )
 
 func (i *item) append(b []byte) []byte {

@@ -33,7 +33,7 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	received := make(chan error, 1)
 	go func() {
 		for err == nil {
-			err = each(stream.RecvMsg, func(i item) error { return s.execute(g, i) })
+			err = each(stream.RecvMsg, func(i item) error { return s.execute(stream.Context(), g, i) })
 			s.flush()
 		}
 		received <- err
@@ -65,8 +65,9 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	return rpctypes.ErrGRPCStopped
 }
 
-// execute begins a write, or refuses it. It waits while too many replies wait.
-func (s *session) execute(g *Gateway, i item) error {
+// execute begins a write, or refuses it. It waits while too many replies wait, or while the commands that are queued may
+// fill the keyspace.
+func (s *session) execute(ctx context.Context, g *Gateway, i item) error {
 	if err := s.await(); err != nil {
 		return err
 	}
@@ -78,28 +79,35 @@ func (s *session) execute(g *Gateway, i item) error {
 	g.mu.Lock()
 	l := g.lead
 	g.mu.Unlock()
-	if l == nil || !l.beginRelayed(s, i) {
+	if l == nil {
 		s.reply(&item{id: i.id, kind: itemRefused})
+		return nil
 	}
+	l.beginRelayed(ctx, s, i)
 	return nil
 }
 
-// beginRelayed proposes a write, unless it needs a handler.
-func (l *leader) beginRelayed(s *session, i item) bool {
-	method := pb.KV_Put_FullMethodName
-	if i.kind == itemTxn {
-		method = pb.KV_Txn_FullMethodName
-	}
-	command, encoded, ok := decode(method, i.body)
-	if !ok {
-		return false
+// beginRelayed proposes a write. It refuses a client's write that needs a handler.
+func (l *leader) beginRelayed(ctx context.Context, s *session, i item) {
+	p := &proposal{caller: &relayedCall{l, s, i.id}}
+	err := errNotActive
+	ok := false
+	switch i.kind {
+	case itemCommand:
+		p.command, p.encoded, err = decodeCommand(i.body)
+		ok = err == nil
+	case itemTxn:
+		p.command, p.encoded, ok = decode(pb.KV_Txn_FullMethodName, i.body)
+	default:
+		p.command, p.encoded, ok = decode(pb.KV_Put_FullMethodName, i.body)
 	}
 	s.begin()
-	if !l.push(command, encoded, &relayedCall{l, s, i.id}) {
-		s.end()
-		return false
+	if ok {
+		err = l.submit(ctx, p)
 	}
-	return true
+	if err != nil {
+		p.caller.finish(keyspace.Answer{}, err)
+	}
 }
 
 // session is a stream of another gateway.

@@ -100,7 +100,7 @@ func TestQueuedWritesCount(t *testing.T) {
 	const quota, value = 16 << 20, 1 << 20
 	a := start(t, startChain(t), Options{QuotaBytes: quota})
 	a.waitActive(t)
-	l, _, _ := a.where()
+	l := a.where().lead
 	for name, put := range map[string]*pb.PutRequest{
 		"values":        {Key: []byte("k"), Value: make([]byte, value)},
 		"values before": {Key: []byte("k"), IgnoreValue: true},
@@ -155,7 +155,7 @@ func TestManyWritesAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if l, _, _ := a.where(); l.reserved.queued != 0 {
+	if l := a.where().lead; l.reserved.queued != 0 {
 		t.Errorf("%d bytes are reserved for nothing", l.reserved.queued)
 	}
 }

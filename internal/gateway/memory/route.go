@@ -106,28 +106,46 @@ func (g *Gateway) notify() {
 	g.changed = make(chan struct{})
 }
 
-// where is where calls go now: to this gateway, by a connection to the active one, or nowhere until changed is closed.
-func (g *Gateway) where() (l *leader, conn *grpc.ClientConn, changed <-chan struct{}) {
+// destination is where calls go: to this gateway if it is active, to the active one, or nowhere until changed is closed.
+type destination struct {
+	lead    *leader
+	conn    *grpc.ClientConn // reads
+	relay   *relay           // writes
+	changed <-chan struct{}
+}
+
+// where is where calls go now.
+func (g *Gateway) where() destination {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.lead, g.conn, g.changed
+	return destination{g.lead, g.conn, g.relay, g.changed}
 }
 
 // remote answers a call at the active gateway.
 type remote[A any] func(context.Context, *grpc.ClientConn, ...grpc.CallOption) (A, error)
 
-// route answers a call here, if this gateway is active, or has the active one answer it. It waits for one.
+// route answers a read here, if this gateway is active, or has the active one answer it. It waits for one.
 func route[A any](ctx context.Context, g *Gateway, local func(context.Context, *leader) (A, error),
 	remote remote[A]) (A, error) {
+	return await(ctx, g, func(to destination) (A, error) {
+		if to.lead != nil {
+			return local(ctx, to.lead)
+		}
+		return ask(ctx, to.conn, remote)
+	})
+}
+
+// await attempts a call until its attempt had an effect. An attempt had none if its error is errNotActive.
+func await[A any](ctx context.Context, g *Gateway, attempt func(destination) (A, error)) (A, error) {
 	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for {
-		l, conn, changed := g.where()
-		a, err := attempt(ctx, l, conn, local, remote)
+		to := g.where()
+		a, err := attempt(to)
 		if !errors.Is(err, errNotActive) {
 			return a, err
 		}
-		pause(waiting, changed, routeEvery)
+		pause(waiting, to.changed, routeEvery)
 		if ctx.Err() != nil {
 			return a, ctx.Err()
 		}
@@ -137,12 +155,8 @@ func route[A any](ctx context.Context, g *Gateway, local func(context.Context, *
 	}
 }
 
-// attempt answers a call, or had no effect: errNotActive.
-func attempt[A any](ctx context.Context, l *leader, conn *grpc.ClientConn,
-	local func(context.Context, *leader) (A, error), remote remote[A]) (a A, err error) {
-	if l != nil {
-		return local(ctx, l)
-	}
+// ask has the active gateway answer a call, or had no effect: errNotActive.
+func ask[A any](ctx context.Context, conn *grpc.ClientConn, remote remote[A]) (a A, err error) {
 	if conn == nil || conn.GetState() != connectivity.Ready || wasForwarded(ctx) {
 		if conn != nil {
 			conn.Connect()

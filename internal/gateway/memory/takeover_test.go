@@ -155,7 +155,7 @@ func waitAny(t *testing.T, gateways []*gateway) *gateway {
 	var active *gateway
 	eventually(t, "an active gateway", func() bool {
 		at := slices.IndexFunc(gateways, func(g *gateway) bool {
-			l, _, _ := g.where()
+			l := g.where().lead
 			return l != nil && l.isActive()
 		})
 		if at >= 0 {
@@ -248,7 +248,7 @@ func TestReadWaitsForBatches(t *testing.T) {
 	a.waitActive(t)
 	c := open(t, a.address)
 	must(c.Put(t.Context(), "k", "1"))(t)
-	l, _, _ := a.where()
+	l := a.where().lead
 	l.barrier.begin()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -284,7 +284,7 @@ func TestDeposed(t *testing.T) {
 	o := Options{LockTTL: DefaultLockTTL}
 	a := start(t, cluster, o)
 	a.waitActive(t)
-	l, _, _ := a.where()
+	l := a.where().lead
 	b := start(t, cluster, o)
 	c := open(t, a.address, b.address)
 	put := func(value string) {
