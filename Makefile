@@ -90,6 +90,12 @@ test: build check test-demo
 	$(GO_TEST)
 endif
 
+# Runs all fuzz targets for MINUTES together. FUZZ, an extended regular expression, chooses among lines DIRECTORY:NAME.
+MINUTES ?= 60
+.PHONY: fuzz
+fuzz: bpf ## Run every fuzz target in turn, for MINUTES (60) in all; FUZZ=wire: chooses some
+	scripts/fuzz.sh $(MINUTES) '$(or $(FUZZ),.)'
+
 .PHONY: test-demo
 test-demo:
 	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
