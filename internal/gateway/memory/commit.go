@@ -153,7 +153,7 @@ func (l *leader) apply(b *batch) {
 
 // save stores a snapshot of everything up to an entry, while later entries are appended.
 func (l *leader) save(index uint64) {
-	snapshot, err := l.space.Snapshot()
+	snapshot, err := l.space.Present()
 	if err != nil {
 		l.g.o.Log.Warn("no snapshot", "error", err)
 		l.unsaved.Store(true)

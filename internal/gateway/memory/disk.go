@@ -136,11 +136,7 @@ func (m *machine) Apply(first uint64, entries []journal.Entry) error {
 
 // Snapshot implements [driver.Machine].
 func (m *machine) Snapshot() (uint64, func(io.Writer) error, error) {
-	s, err := m.g.space.Snapshot()
-	if err != nil {
-		return 0, nil, err
-	}
-	return m.batches.Whole(), s.Write, nil
+	return m.batches.Whole(), m.g.space.Snapshot().Write, nil
 }
 
 // runOnDisk runs the gateway of a keyspace on disks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
+	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/keyspace/local"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
@@ -112,4 +114,42 @@ func TestDisksKeepEverything(t *testing.T) {
 		}
 		w.forget(all[0])
 	}
+}
+
+// A gateway that starts from a checkpoint has the history before it: a watch of the first revision misses nothing.
+func TestCheckpointsHaveHistory(t *testing.T) {
+	w := newOnDisk(t)
+	puts := 0
+	for !w.checkpointed("a") { // one is written beside the puts
+		g := w.start("a")
+		c := open(t, g.address)
+		for range 40 {
+			put := func() (*clientv3.PutResponse, error) { return c.Put(w.ctx, "key", strings.Repeat("v", 4<<10)) }
+			again(put)(t)
+			puts++
+		}
+		w.kill(g)
+	}
+	watch := open(t, w.start("a").address).Watch(w.ctx, "key", clientv3.WithRev(1))
+	for seen := 0; seen < puts; {
+		answer, ok := <-watch
+		if !ok || answer.Err() != nil {
+			t.Fatalf("the watch has ended after %d events of %d: %v", seen, puts, answer.Err())
+		}
+		seen += len(answer.Events)
+	}
+}
+
+// checkpointed reports whether the disk of a gateway that does not run begins with a state.
+func (w *onDisk) checkpointed(name string) bool {
+	j, err := journal.Open(filepath.Join(w.dir, name), "default", 7, name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer j.Close()
+	index, _, err := j.State()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return index > 0
 }

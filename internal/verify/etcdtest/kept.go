@@ -15,7 +15,8 @@ type Kept struct {
 	revision int64
 }
 
-// Use expects all keys at an endpoint, at the last revision, and puts another one. It repeats what fails until ctx ends.
+// Use expects all keys at an endpoint, at the last revision, and all their changes in its history, and puts another key.
+// It repeats what fails until ctx ends.
 func (k *Kept) Use(ctx context.Context, t testing.TB, endpoint string) {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
@@ -24,6 +25,7 @@ func (k *Kept) Use(ctx context.Context, t testing.TB, endpoint string) {
 	}
 	defer c.Close()
 	k.find(ctx, t, c)
+	k.watch(ctx, t, c)
 	key := fmt.Sprintf("key/%d", k.keys)
 	for {
 		put, err := c.Put(ctx, key, "value")
@@ -56,5 +58,28 @@ func (k *Kept) find(ctx context.Context, t testing.TB, c *clientv3.Client) {
 			t.Fatalf("%d keys at revision %d, want %d at %d", len(found.Kvs), found.Header.Revision, k.keys, k.revision)
 		}
 		return
+	}
+}
+
+// watch expects the changes of all keys, from the first revision on.
+func (k *Kept) watch(ctx context.Context, t testing.TB, c *clientv3.Client) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch := c.Watch(ctx, "key/", clientv3.WithPrefix(), clientv3.WithRev(1))
+	for seen := 0; seen < k.keys; {
+		answer, ok := <-watch
+		if !ok {
+			t.Fatal("the watch has ended: ", ctx.Err())
+		}
+		if err := answer.Err(); err != nil {
+			t.Fatalf("a watch of the first revision: %v, compacted at %d", err, answer.CompactRevision)
+		}
+		for _, e := range answer.Events {
+			if want := fmt.Sprintf("key/%d", seen); string(e.Kv.Key) != want {
+				t.Fatalf("the watch shows %s, want %s", e.Kv.Key, want)
+			}
+			seen++
+		}
 	}
 }

@@ -47,7 +47,7 @@ func New(revision int64) (*Keyspace, error) {
 	if revision <= 1 {
 		return open(func(backend.BatchTx) error { return nil })
 	}
-	return open((&Snapshot{revision: revision}).fill)
+	return open((&Snapshot{compacted: revision}).fill)
 }
 
 // open makes a keyspace from the contents that fill writes.

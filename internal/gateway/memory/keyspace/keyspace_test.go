@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -45,6 +46,57 @@ func command(random *rand.Rand) *pb.InternalRaftRequest {
 	return &pb.InternalRaftRequest{Put: put()}
 }
 
+// restore makes a keyspace from a snapshot, encoded.
+func restore(t *testing.T, s *Snapshot) *Keyspace {
+	t.Helper()
+	var encoded bytes.Buffer
+	if err := s.Write(&encoded); err != nil {
+		t.Fatal(err)
+	}
+	k, err := Restore(&encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A keyspace that was made from a snapshot has its history: the keys at each revision that was not compacted.
+func TestSnapshotHasHistory(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	k := newKeyspace(t)
+	for range 200 {
+		_, _ = apply(t, k, command(random)) // a lease may not exist
+		if random.IntN(50) == 0 {
+			compaction := &pb.CompactionRequest{Revision: k.Revision() - random.Int64N(k.Revision()-max(k.Compacted(), 0))}
+			must(t, k, &pb.InternalRaftRequest{Compaction: compaction})
+		}
+	}
+	again := restore(t, k.Snapshot())
+	if got, want := again.Compacted(), k.Compacted(); got != want {
+		t.Fatalf("compacted at %d, want %d", got, want)
+	}
+	for revision := max(k.Compacted(), 1); revision <= k.Revision(); revision++ {
+		if got, want := at(t, again, revision), at(t, k, revision); got != want {
+			t.Fatalf("revision %d: %s, want %s", revision, got, want)
+		}
+	}
+	if err := errors.Join(k.Close(), again.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// at returns all keys of a revision.
+func at(t *testing.T, k *Keyspace, revision int64) string {
+	t.Helper()
+	r, err := k.Store().Range(t.Context(), everything.key, everything.end, mvcc.RangeOptions{Rev: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(r.KVs)
+}
+
 // A keyspace that was made from a snapshot answers as the one of which the snapshot was taken, from then on.
 func TestSnapshotContinues(t *testing.T) {
 	seed := rand.Uint64()
@@ -55,17 +107,15 @@ func TestSnapshotContinues(t *testing.T) {
 		for range 20 {
 			_, _ = apply(t, k, command(random)) // a lease may not exist
 		}
-		s, err := k.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var encoded bytes.Buffer
-		if err := s.Write(&encoded); err != nil {
-			t.Fatal(err)
-		}
-		restored, err := Restore(&encoded)
-		if err != nil {
-			t.Fatal(err)
+		var restored *Keyspace
+		if random.IntN(2) == 0 {
+			restored = restore(t, k.Snapshot())
+		} else {
+			present, err := k.Present()
+			if err != nil {
+				t.Fatal(err)
+			}
+			restored = restore(t, present)
 		}
 		if restored.Revision() != k.Revision() {
 			t.Fatalf("revision %d, want %d", restored.Revision(), k.Revision())

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -186,15 +185,7 @@ func TestReadsAreMeasured(t *testing.T) {
 		}
 		measured := (&meter{k: k, most: math.MaxInt64}).txn(q, 0)
 		if i%20 == 0 {
-			var encoded bytes.Buffer
-			s, err := k.Snapshot()
-			if err := errors.Join(err, s.Write(&encoded)); err != nil {
-				t.Fatal(err)
-			}
-			twin, err := Restore(&encoded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			twin := restore(t, k.Snapshot())
 			if n := (&meter{k: twin, most: math.MaxInt64}).txn(q, 0); n != measured {
 				t.Fatalf("%v: %d, and %d from a snapshot", q, measured, n)
 			}

@@ -19,25 +19,39 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Snapshot is the keys and leases at one revision, without their history.
+// Snapshot is the keys and leases at one revision, with the history since the last compaction, or without.
 type Snapshot struct {
-	revision int64
-	leases   []*leasepb.Lease
-	keys     [][]byte // encoded, in the order of their revisions
+	compacted int64 // the oldest revision that can be read
+	leases    []*leasepb.Lease
+	revisions []entry // in their order
 }
 
-// Snapshot returns the present keys and leases. It must not run beside Apply. The keys are not copied.
-func (k *Keyspace) Snapshot() (*Snapshot, error) {
-	keys, err := k.heap.present()
+// entry is a revision as etcd's store has it, and the encoded object that was written at it.
+type entry struct{ revision, object []byte }
+
+// Snapshot returns the keys and leases with the history. It must not run beside Apply. The keys are not copied.
+func (k *Keyspace) Snapshot() *Snapshot { return k.snapshot(max(k.Compacted(), 0), k.heap.all()) }
+
+// Present returns the keys and leases without the history, as Snapshot does.
+func (k *Keyspace) Present() (*Snapshot, error) {
+	revisions, err := k.heap.present()
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{revision: k.Revision(), keys: keys}
+	return k.snapshot(k.Revision(), revisions), nil
+}
+
+func (k *Keyspace) snapshot(compacted int64, revisions []entry) *Snapshot {
+	s := &Snapshot{compacted: compacted, revisions: revisions}
 	for _, l := range k.leases.Leases() {
 		s.leases = append(s.leases, &leasepb.Lease{ID: int64(l.ID), TTL: l.TTL()})
 	}
-	return s, nil
+	return s
 }
+
+// A snapshot begins with withRevisions. Older ones begin with their revision, and have no history: their objects stand
+// there without the revisions' names.
+const withRevisions = 0
 
 // Write compresses a snapshot. [Restore] reads it.
 func (s *Snapshot) Write(out io.Writer) error {
@@ -45,25 +59,29 @@ func (s *Snapshot) Write(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := binary.AppendUvarint(nil, uint64(s.revision))
-	b = binary.AppendUvarint(b, uint64(len(s.leases)))
-	b = binary.AppendUvarint(b, uint64(len(s.keys)))
+	b := binary.AppendUvarint(nil, withRevisions)
+	for _, n := range []uint64{uint64(s.compacted), uint64(len(s.leases)), uint64(len(s.revisions))} {
+		b = binary.AppendUvarint(b, n)
+	}
 	for _, l := range s.leases {
 		b = binary.AppendUvarint(b, uint64(proto.Size(l)))
 		if b, err = (proto.MarshalOptions{}).MarshalAppend(b, l); err != nil {
 			return err
 		}
 	}
+	for _, e := range s.revisions {
+		b = append(binary.AppendUvarint(b, uint64(len(e.revision))), e.revision...)
+		b = binary.AppendUvarint(b, uint64(len(e.object)))
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		if _, err := w.Write(e.object); err != nil {
+			return err
+		}
+		b = b[:0]
+	}
 	if _, err := w.Write(b); err != nil {
 		return err
-	}
-	for _, kv := range s.keys {
-		if _, err := w.Write(binary.AppendUvarint(b[:0], uint64(len(kv)))); err != nil {
-			return err
-		}
-		if _, err := w.Write(kv); err != nil {
-			return err
-		}
 	}
 	return w.Close()
 }
@@ -71,7 +89,7 @@ func (s *Snapshot) Write(out io.Writer) error {
 // ErrSnapshot: the snapshot has another format.
 var ErrSnapshot = errors.New("the snapshot cannot be read")
 
-// Restore makes a keyspace from an encoded snapshot. Its history begins at the snapshot's revision.
+// Restore makes a keyspace from an encoded snapshot.
 func Restore(encoded io.Reader) (*Keyspace, error) {
 	r, err := zstd.NewReader(encoded, zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -113,16 +131,25 @@ func readMessage(r *bufio.Reader) ([]byte, error) {
 }
 
 func decode(r *bufio.Reader) (*Snapshot, error) {
-	var numbers [3]uint64
-	for i := range numbers {
-		n, err := binary.ReadUvarint(r)
-		if err != nil {
+	compacted, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	read := readObjects
+	if compacted == withRevisions {
+		read = readRevisions
+		if compacted, err = binary.ReadUvarint(r); err != nil {
 			return nil, err
 		}
-		numbers[i] = n
 	}
-	s := &Snapshot{revision: int64(numbers[0])}
-	for range numbers[1] {
+	var leases, revisions uint64
+	for _, n := range []*uint64{&leases, &revisions} {
+		if *n, err = binary.ReadUvarint(r); err != nil {
+			return nil, err
+		}
+	}
+	s := &Snapshot{compacted: int64(compacted)}
+	for range leases {
 		b, err := readMessage(r)
 		l := new(leasepb.Lease)
 		if err == nil {
@@ -133,49 +160,98 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 		}
 		s.leases = append(s.leases, l)
 	}
-	for range numbers[2] {
-		kv, err := readMessage(r)
+	s.revisions, err = read(r, revisions)
+	return s, err
+}
+
+// readRevisions reads a number of revisions, which must be in their order.
+func readRevisions(r *bufio.Reader, n uint64) (all []entry, err error) {
+	var last mvcc.Revision
+	for range n {
+		var e entry
+		if e.revision, err = readMessage(r); err != nil {
+			return nil, err
+		}
+		if e.object, err = readMessage(r); err != nil {
+			return nil, err
+		}
+		at, ok := revisionOf(e.revision)
+		if !ok || !at.GreaterThan(last) {
+			return nil, errRevision
+		}
+		if _, _, err := keyAndRevision(e.object); err != nil {
+			return nil, err
+		}
+		all, last = append(all, e), at
+	}
+	return all, nil
+}
+
+// revisionOf decodes the name of a revision in etcd's store; ok is false if it is none.
+func revisionOf(name []byte) (at mvcc.Revision, ok bool) {
+	const whole, tombstone, separator = 17, 18, 8 // bytes, and the place of the one between two numbers
+	if len(name) != whole && (len(name) != tombstone || !mvcc.IsTombstone(name)) || name[separator] != '_' {
+		return at, false
+	}
+	at.Main = int64(binary.BigEndian.Uint64(name))
+	at.Sub = int64(binary.BigEndian.Uint64(name[separator+1:]))
+	return at, at.Main > 0 && at.Sub >= 0
+}
+
+// readObjects reads a number of objects that exist, and names their revisions anew.
+func readObjects(r *bufio.Reader, n uint64) ([]entry, error) {
+	type revised struct {
+		at     int64
+		object []byte
+	}
+	var objects []revised
+	for range n {
+		object, err := readMessage(r)
 		if err != nil {
 			return nil, err
 		}
-		s.keys = append(s.keys, kv)
-	}
-	return s, nil
-}
-
-// fill writes a snapshot into a heap as if it had been compacted at its revision. The heap keeps the encoded keys.
-func (s *Snapshot) fill(tx backend.BatchTx) error {
-	type revised struct {
-		at int64
-		kv []byte
-	}
-	all := make([]revised, len(s.keys))
-	for i, kv := range s.keys {
-		_, at, err := keyAndRevision(kv)
-		if err != nil {
-			return err
+		_, at, err := keyAndRevision(object)
+		if err == nil && at <= 0 {
+			err = errRevision
 		}
-		all[i] = revised{at, kv}
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, revised{at, object})
 	}
-	slices.SortStableFunc(all, func(a, b revised) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(objects, func(a, b revised) int { return cmp.Compare(a.at, b.at) })
+	all := make([]entry, len(objects))
 	var at mvcc.Revision
-	for _, r := range all {
-		if r.at == at.Main {
+	for i, o := range objects {
+		if o.at == at.Main {
 			at.Sub++ // several keys of one transaction
 		} else {
-			at = mvcc.Revision{Main: r.at}
+			at = mvcc.Revision{Main: o.at}
 		}
-		tx.UnsafeSeqPut(schema.Key, mvcc.RevToBytes(at, mvcc.NewRevBytes()), r.kv)
+		all[i] = entry{mvcc.RevToBytes(at, mvcc.NewRevBytes()), o.object}
+	}
+	return all, nil
+}
+
+// fill writes a snapshot into a heap, which keeps its entries.
+func (s *Snapshot) fill(tx backend.BatchTx) error {
+	for _, e := range s.revisions {
+		tx.UnsafeSeqPut(schema.Key, e.revision, e.object)
 	}
 	for _, l := range s.leases {
 		schema.MustUnsafePutLease(tx, l)
 	}
-	mvcc.UnsafeSetScheduledCompact(tx, s.revision)
-	mvcc.UnsafeSetFinishedCompact(tx, s.revision)
+	if s.compacted > 0 {
+		mvcc.UnsafeSetScheduledCompact(tx, s.compacted)
+		mvcc.UnsafeSetFinishedCompact(tx, s.compacted)
+	}
 	return nil
 }
 
-var errKey = errors.New("a key has another format")
+var (
+	errKey      = errors.New("a key has another format")
+	errRevision = errors.New("a revision has another format, or does not follow the one before")
+)
 
 var (
 	fieldKey      = fieldOf(&mvccpb.KeyValue{}, "key")
@@ -208,28 +284,37 @@ func keyAndRevision(kv []byte) (key []byte, revision int64, err error) {
 	return key, revision, nil
 }
 
-// present returns the encoded objects that exist, in the order of their revisions.
-func (h *heap) present() ([][]byte, error) {
+// all returns all revisions.
+func (h *heap) all() []entry {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
+	all := make([]entry, 0, h.revisions.entries)
+	for _, q := range h.revisions.parts {
+		for i, object := range q.values {
+			if object != nil { // not removed
+				all = append(all, entry{q.keys[i], object})
+			}
+		}
+	}
+	return all
+}
+
+// present returns the newest revisions of the objects that exist.
+func (h *heap) present() ([]entry, error) {
+	all := h.all()
 	seen := make(map[string]struct{})
-	var newest [][]byte
-	for _, q := range slices.Backward(h.revisions.parts) {
-		for i, kv := range slices.Backward(q.values) {
-			if kv == nil { // removed
-				continue
-			}
-			key, _, err := keyAndRevision(kv)
-			if err != nil {
-				return nil, err
-			}
-			if _, ok := seen[string(key)]; ok {
-				continue
-			}
-			seen[string(key)] = struct{}{}
-			if !mvcc.IsTombstone(q.keys[i]) {
-				newest = append(newest, kv)
-			}
+	var newest []entry
+	for _, e := range slices.Backward(all) {
+		key, _, err := keyAndRevision(e.object)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := seen[string(key)]; ok {
+			continue
+		}
+		seen[string(key)] = struct{}{}
+		if !mvcc.IsTombstone(e.revision) {
+			newest = append(newest, e)
 		}
 	}
 	slices.Reverse(newest)
