@@ -45,7 +45,7 @@ func TestAlertsNameMetrics(t *testing.T) {
 				t.Errorf("%s: no metric in %q", r.Alert, r.Expr)
 			}
 			for _, name := range names {
-				if !strings.Contains(exported, "| `"+name+"` |") {
+				if !strings.Contains(exported, entry+name+"`") && !strings.Contains(exported, entry+name+"{") {
 					t.Errorf("%s: no program exports %s", r.Alert, name)
 				}
 			}

@@ -42,7 +42,7 @@ func Check(t *testing.T, section string, r *prometheus.Registry) {
 			t.Errorf("%s is declared, and the registry has no value of it", name)
 		}
 	}
-	compare(t, section, table(families))
+	compare(t, section, list(families))
 }
 
 var (
@@ -66,24 +66,33 @@ func described(r *prometheus.Registry) []string {
 	return names
 }
 
-// table is the section's text.
-func table(families []*dto.MetricFamily) string {
+// entry begins the entry of a metric in a section.
+const entry = "- `"
+
+// list is the section's text. It names the types that a metric's name does not tell.
+func list(families []*dto.MetricFamily) string {
 	out := new(strings.Builder)
-	out.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, f := range families {
 		labels := make(map[string]bool)
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				labels["`"+l.GetName()+"`"] = true
+				labels[l.GetName()] = true
 			}
 		}
-		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()),
-			strings.Join(slices.Sorted(maps.Keys(labels)), ", "), f.GetHelp())
+		name := f.GetName()
+		if len(labels) > 0 {
+			name += "{" + strings.Join(slices.Sorted(maps.Keys(labels)), ",") + "}"
+		}
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			fmt.Fprintf(out, entry+"%s` (histogram): %s\n", name, f.GetHelp())
+		} else {
+			fmt.Fprintf(out, entry+"%s`: %s\n", name, f.GetHelp())
+		}
 	}
 	return out.String()
 }
 
-// compare compares the table of a section with the page, or puts it there.
+// compare compares the list of a section with the page, or puts it there.
 func compare(t *testing.T, section, want string) {
 	t.Helper()
 	path := filepath.Join(root(t), page)
@@ -99,9 +108,9 @@ func compare(t *testing.T, section, want string) {
 	if i := strings.Index(rest, "\n## "); i >= 0 {
 		body, after = rest[:i], rest[i:]
 	}
-	intro, have, _ := strings.Cut(body, "| metric |")
+	intro, have, _ := strings.Cut(body, entry)
 	if have != "" {
-		have = "| metric |" + have
+		have = entry + have
 	}
 	if have == want {
 		return
