@@ -47,8 +47,8 @@ func newGatewayCommand() *cobra.Command {
 
 The gateway serves the whole API: KV, Watch, Lease, Cluster, Maintenance, Auth, locks, elections, health and reflection.
 The same port has /version, /health, /metrics (etcd's), /proxy/metrics (the gateway's) and JSON below /v3/. Calls, tokens
-and errors are forwarded unchanged. The flags are those of "etcd grpc-proxy start", which the gateway can replace;
-docs/gateway.md compares the two.
+and errors are forwarded unchanged. It has most flags of "etcd grpc-proxy start", which it can replace;
+docs/clients.md has the results of etcd's own tests.
 
 With --memory the gateway needs no etcd. It serves a keyspace that exists only in the memory of the chain's nodes, such
 as Kubernetes' leases. THE KEYSPACE IS LOST if all nodes of one chain lose their state at the same time; see
