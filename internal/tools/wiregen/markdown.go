@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-func markdownTable(b *bytes.Buffer, title string, constants []Constant) {
-	fmt.Fprintf(b, "## %s\n\n| name | value | meaning |\n|---|---|---|\n", title)
+func markdownList(b *bytes.Buffer, title string, constants []Constant) {
+	fmt.Fprintf(b, "## %s\n\n", title)
 	for _, c := range constants {
-		fmt.Fprintf(b, "| `%s` | %d | %s |\n", c.Name, c.Value, c.Doc)
+		fmt.Fprintf(b, "- `%s` (%d): %s\n", c.Name, c.Value, c.Doc)
 	}
 	b.WriteString("\n")
 }
@@ -56,8 +56,8 @@ func renderMarkdown(s *Spec) ([]byte, error) {
 		fmt.Fprintf(&b, "| `%s` | %#02x | %s | %s |\n", f.Name, f.Value, f.On, f.Doc)
 	}
 	b.WriteString("\n")
-	markdownTable(&b, "Statuses", s.Statuses)
-	markdownTable(&b, "Outcomes", s.Outcomes)
-	markdownTable(&b, "Limits", s.Limits)
+	markdownList(&b, "Statuses", s.Statuses)
+	markdownList(&b, "Outcomes", s.Outcomes)
+	markdownList(&b, "Limits", s.Limits)
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n'), nil
 }
