@@ -95,7 +95,7 @@ seeds: the line of netcraq, or the field "ours" with --json.
 
 With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against
 etcd's history: a reply with revision R must show the newest write up to R, and revisions must not decrease. --without
-then takes a rule of docs/gateway.md. An unknown name lists them.
+then takes a rule of internal/gateway/core. An unknown name lists them.
 
 With --member, etcd members that read through the chain run with a model of etcd's log and real nodes of a chain. Every
 linearizable answer must have a revision that is not below any that was shown before. --without then takes a rule of
@@ -128,7 +128,7 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
 	f.StringVar(&flags.without, "without", "",
 		"disable a rule of the protocol: R4, W2, W5, W8, W12, W14, H4, G1 to G5, L5 or C1 to C9; "+
-			"with --gateway a rule of docs/gateway.md, with --member one of docs/member.md, with --keyspace one of "+
+			"with --gateway a rule of internal/gateway/core, with --member one of docs/member.md, with --keyspace one of "+
 			"docs/keyspace.md")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults to leave out, separated by commas")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
