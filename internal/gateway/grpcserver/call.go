@@ -416,7 +416,7 @@ func (s *Call) Context() context.Context { return s.ctx }
 // of a unary call leaves with its status.
 func (s *Call) SendMsg(m any) error {
 	if s.unary && !s.request.page {
-		if err := s.takeTurn(func() int { return s.uncounted(m) }, nil); err != nil {
+		if err := s.takeTurn(func() int { return s.uncounted(m) }, 0, nil); err != nil {
 			return err
 		}
 	}

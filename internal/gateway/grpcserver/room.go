@@ -113,9 +113,9 @@ func (s *Call) expire(after time.Duration) (stop func() bool) {
 var errLate = status.Error(codes.ResourceExhausted, "the request did not arrive in time")
 
 // takeTurn waits until an answer may take memory. So what waits for a client that does not read stays where it comes from.
-// taken is how much memory the answer takes there. size returns how much it will take here, which is counted; nil: that is
-// not known.
-func (s *Call) takeTurn(taken, size func() int) error {
+// taken is how much memory the answer takes there. n is how much it will take here, which is counted, and size returns it
+// again after a wait; 0 and nil: that is not known.
+func (s *Call) takeTurn(taken func() int, n int, size func() int) error {
 	c := s.conn
 	c.mu.Lock()
 	has, over := s.turn, s.over
@@ -127,17 +127,16 @@ func (s *Call) takeTurn(taken, size func() int) error {
 		return s.lost()
 	}
 	if !c.turns.TryAcquire(1) {
-		n := taken()
-		s.wait(n)
+		there := taken()
+		s.wait(there)
 		err := c.turns.Acquire(s.ctx, 1)
-		s.wait(-n)
+		s.wait(-there)
 		if err != nil {
 			return s.lost()
 		}
-	}
-	n := 0
-	if size != nil {
-		n = size()
+		if size != nil {
+			n = size()
+		}
 	}
 	if n > c.account.of.largest() {
 		c.turns.Release(1)
@@ -163,10 +162,14 @@ func (s *Call) takeTurn(taken, size func() int) error {
 // So what clients ask for and do not read is not made. Small answers do not wait, and neither do those of streams: they
 // wait as they are sent. size is called again after the wait for other answers.
 func (s *Call) Reserve(size func() int) error {
-	if !s.unary || size() <= smallBytes {
+	if !s.unary {
 		return nil
 	}
-	return s.takeTurn(func() int { return 0 }, size)
+	n := size()
+	if n <= smallBytes {
+		return nil
+	}
+	return s.takeTurn(func() int { return 0 }, n, size)
 }
 
 // wait counts what a call takes elsewhere while it waits for its turn.
@@ -194,7 +197,7 @@ func (s *Call) yield() {
 // Receive has a handler receive its answer from elsewhere, where it has begun to arrive: when it is the call's turn on its
 // connection, and among the answers of unknown size that the server receives at a time.
 func (s *Call) Receive(ctx context.Context, answer any, receive func() error) error {
-	if err := s.takeTurn(func() int { return waitingBytes }, nil); err != nil {
+	if err := s.takeTurn(func() int { return waitingBytes }, 0, nil); err != nil {
 		return err
 	}
 	return s.ReceiveNow(ctx, answer, receive)

@@ -252,10 +252,10 @@ func (m *meter) size(key []byte, revision int64) int64 {
 	if several := m.sizes[revision]; several != nil {
 		return several[string(key)]
 	}
-	objects := m.k.heap.putAt(revision)
-	if len(objects) == 1 {
-		return int64(len(objects[0]))
+	if size, only := m.k.heap.onlyPutAt(revision); only {
+		return size
 	}
+	objects := m.k.heap.putAt(revision)
 	several := make(map[string]int64, len(objects))
 	for _, kv := range objects {
 		if own, _, err := keyAndRevision(kv); err == nil {
@@ -267,6 +267,25 @@ func (m *meter) size(key []byte, revision int64) int64 {
 	}
 	m.sizes[revision] = several
 	return several[string(key)]
+}
+
+// onlyPutAt returns the encoded size of the object that was put at a revision, if it is the only one.
+func (h *heap) onlyPutAt(revision int64) (size int64, only bool) {
+	first := mvcc.RevToBytes(mvcc.Revision{Main: revision}, mvcc.NewRevBytes())
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	objects := 0
+	for p, i := h.revisions.at(first); p < len(h.revisions.parts); p, i = p+1, 0 {
+		for q := h.revisions.parts[p]; i < len(q.keys); i++ {
+			switch {
+			case mvcc.BytesToRev(q.keys[i]).Main != revision:
+				return size, objects == 1
+			case q.values[i] != nil && !mvcc.IsTombstone(q.keys[i]):
+				size, objects = int64(len(q.values[i])), objects+1
+			}
+		}
+	}
+	return size, objects == 1
 }
 
 // putAt returns the encoded objects that were put at a revision.
