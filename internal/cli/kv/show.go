@@ -13,6 +13,8 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/cluster/trace"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -107,7 +109,7 @@ func (r *kvRun) object(result client.Result, where client.Location, err error) k
 		ElapsedUs: float64(result.Elapsed.Nanoseconds()) / float64(time.Microsecond),
 	}
 	if result.Node != "" {
-		o.Role, o.From = roleOf(where.Chain, result.Node), stateOf(r.op, result, err)
+		o.Role, o.From = topology.RoleIn(where.Chain, result.Node), trace.State(r.op, result, err)
 	}
 	value := result.Value
 	failed := new(client.CASFailedError)

@@ -39,29 +39,50 @@ func (p *Progress) see(now time.Time, remaining uint32, copied uint64) {
 	p.last, p.copied = now, copied
 }
 
-// barColumns is how wide a bar is.
-const barColumns = 24
+// Work is how far repairs and moves have come.
+type Work struct {
+	Done      uint32  `json:"done"` // shards
+	Total     uint32  `json:"total"`
+	LeftS     float64 `json:"left_s"` // estimated; 0: not known
+	BytesPerS float64 `json:"bytes_per_s"`
+}
+
+// Work returns how far the work has come; nil if there is nothing to do.
+func (p *Progress) Work(now time.Time, s *Snapshot) *Work { return p.work(now, s.Shards.remaining()) }
+
+func (p *Progress) work(now time.Time, remaining uint32) *Work {
+	if remaining == 0 {
+		return nil
+	}
+	w := &Work{Total: max(p.total, remaining), BytesPerS: p.bytesPerS}
+	if w.Done = w.Total - remaining; w.Done > 0 {
+		w.LeftS = now.Sub(p.began).Seconds() * float64(remaining) / float64(w.Done)
+	}
+	return w
+}
 
 // Line returns a progress bar with an estimate of the time left; empty if there is nothing to do.
 func (p *Progress) Line(now time.Time, s *Snapshot) string { return p.line(now, s.Shards.remaining()) }
 
 func (p *Progress) line(now time.Time, remaining uint32) string {
-	if remaining == 0 {
+	w := p.work(now, remaining)
+	if w == nil {
 		return ""
 	}
 	line := Grouped(uint64(remaining)) + " shards to go"
-	if p.total > remaining {
-		done := p.total - remaining
-		part := float64(done) / float64(p.total)
-		left := time.Duration(float64(now.Sub(p.began)) * float64(remaining) / float64(done))
-		line = fmt.Sprintf("%s %3.0f %%  %s of %s shards, about %s left", bar(part), 100*part, Grouped(uint64(done)),
-			Grouped(uint64(p.total)), clock(left))
+	if w.Done > 0 {
+		part := float64(w.Done) / float64(w.Total)
+		line = fmt.Sprintf("%s %3.0f %%  %s of %s shards, about %s left", bar(part), 100*part, Grouped(uint64(w.Done)),
+			Grouped(uint64(w.Total)), clock(time.Duration(w.LeftS*float64(time.Second))))
 	}
-	if p.bytesPerS >= 1 {
-		line += ", " + Bytes(uint64(p.bytesPerS)) + "/s"
+	if w.BytesPerS >= 1 {
+		line += ", " + Bytes(uint64(w.BytesPerS)) + "/s"
 	}
 	return line
 }
+
+// barColumns is how wide a bar is.
+const barColumns = 24
 
 func bar(part float64) string {
 	full := int(part * barColumns)
