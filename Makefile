@@ -356,6 +356,11 @@ test-languages: bpf ## Run the scenarios of clients in Go and other languages, a
 	@scripts/setup.sh test
 	@set -o pipefail; CI=true NETCRAQ_TABLE=1 go test -count=1 -v -timeout 10m ./clients/... | grep -vE '^ *(=== |--- PASS: .*/)'
 
+# The browser takes longer than CI has for one page. PICTURES=DIR: pictures of it are written there.
+.PHONY: test-dashboard
+test-dashboard: ## Drive the dashboard's page in a headless Chromium, which must be installed
+	NETCRAQ_PICTURES=$(PICTURES) go test -tags browser -count=1 -run '^TestDashboardPage$$' ./internal/cli/operate
+
 # Prometheus' own checker is compiled in a module of its own below out/: what it needs is large.
 PROMTOOL := github.com/prometheus/prometheus/cmd/promtool
 PROMTOOL_VERSION := v0.316.0

@@ -161,3 +161,12 @@ func (o *Options) formed(ctx context.Context, c *client.Cluster) (*follow.Follow
 	}
 	return follower, nil
 }
+
+// Watch calls changed with the present map and with each newer one, until stop is called.
+func (c *Client) Watch(changed func(*client.Map)) (stop func()) {
+	if c.follower == nil {
+		changed(c.Map())
+		return func() {}
+	}
+	return c.follower.Watch(changed)
+}

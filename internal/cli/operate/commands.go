@@ -6,5 +6,6 @@ import "github.com/spf13/cobra"
 // Commands are the commands of this group.
 func Commands() []*cobra.Command {
 	return append(newOperateCommands(), newPlanCommand(), newTopCommand(), newStatusCommand(), newSettingsCommand(), newControllersCommand(),
-		newBackupCommand(), newRestoreCommand(), newPlacementCommand(), newDoctorCommand(), newSupportCommand())
+		newBackupCommand(), newRestoreCommand(), newPlacementCommand(), newDoctorCommand(), newSupportCommand(),
+		newDashboardCommand())
 }

@@ -1,0 +1,90 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/connect"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/dashboard"
+)
+
+// dashboardListen is the address at which the page is served by default.
+const dashboardListen = "127.0.0.1:4420"
+
+// dashboardFlags are the command line of `netcraq dashboard`.
+type dashboardFlags struct {
+	cluster cli.ClusterFlags
+	keys    cli.GatewayFlags
+	listen  string
+}
+
+func newDashboardCommand() *cobra.Command {
+	var flags dashboardFlags
+	c := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Serve a page that shows a cluster while it changes",
+		Long: `Serve a page that shows a cluster while it changes: chains, loads, hot shards, failures and repairs, the keys of
+gateways, and the path of a read.
+
+The page changes nothing in the cluster and shows no values. It asks for no password: who reaches --listen sees names of
+nodes and keys, and can ask whether a key exists. Reach it from elsewhere through ssh -L.`,
+		Example: `  netcraq dashboard --controllers 192.0.2.11
+  netcraq dashboard --controllers 192.0.2.11 --gateways 127.0.0.1:23790 --listen 127.0.0.1:8080`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runDashboard(c, &flags) },
+	}
+	f := c.Flags()
+	flags.cluster.Add(f)
+	flags.keys.Add(f)
+	flags.keys.Gateways, f.Lookup("gateways").DefValue = nil, "[]" // none unless they are named
+	f.StringVar(&flags.listen, "listen", dashboardListen, "TCP address to serve the page at")
+	return c
+}
+
+func runDashboard(c *cobra.Command, flags *dashboardFlags) error {
+	host, _, err := net.SplitHostPort(flags.listen)
+	if err != nil {
+		return cli.UsageError(fmt.Errorf("--listen: want host:port, such as %s: %w", dashboardListen, err))
+	}
+	cluster, err := flags.cluster.Read()
+	if err != nil {
+		return err
+	}
+	source := dashboard.Source{Open: func(ctx context.Context) (*connect.Client, error) {
+		return flags.cluster.Connect(ctx, client.Options{})
+	}}
+	if source.Dial, err = flags.cluster.Dial(); err != nil {
+		return err
+	}
+	if cluster.Managed() {
+		source.Leader = admin.NewLeader(cluster.Controllers, source.Dial)
+		defer source.Leader.Close()
+	}
+	if len(flags.keys.Gateways) > 0 {
+		if err := flags.keys.Load(); err != nil {
+			return err
+		}
+		source.Gateways = &flags.keys.Client
+	}
+	var listening net.ListenConfig
+	listener, err := listening.Listen(c.Context(), "tcp", flags.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	at, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return errors.Join(fmt.Errorf("--listen: %v is no TCP address", listener.Addr()), listener.Close())
+	}
+	if !at.IP.IsLoopback() {
+		fmt.Fprintf(c.ErrOrStderr(), "netcraq: everybody who reaches %v sees the names of nodes and keys\n", at)
+	}
+	fmt.Fprintf(c.OutOrStdout(), "http://%v/\n", at)
+	return dashboard.New(source, host).Serve(c.Context(), listener)
+}
