@@ -3,7 +3,6 @@
 package operate
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
-	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // hostile is the name of a key that would run a script and turn the text around it, if the page let it.
@@ -27,12 +25,7 @@ const hostile = "<img src=x onerror=\"window.hit=1\">\u202e</script><script>wind
 // and hostile names. $NETCRAQ_PICTURES is a directory for pictures of it.
 func TestDashboardPage(t *testing.T) {
 	pictures := os.Getenv("NETCRAQ_PICTURES")
-	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode([]placement.Explanation{ // the client checks it
-			{Key: "config/routes", Placed: true, Counted: true, Reads: 9e4, ReadRate: 1500.2, WriteRate: 0.4, HitShare: 0.97, Bytes: 812,
-				Reason: "it brings enough for each byte"},
-			{Key: hostile, Counted: true, Reads: 3, ReadRate: 0.1, Bytes: 9, Reason: "others bring more for each byte"}})
-	}))
+	gateway := httptest.NewServer(http.HandlerFunc(someKeys))
 	defer gateway.Close()
 	m := clitest.StartManaged(t, "127.3.21.1", "--shards", "64", "--form-with", "3")
 	for i := range 3 {
@@ -61,7 +54,7 @@ func TestDashboardPage(t *testing.T) {
 		}
 	}
 	p.dark(false)
-	awaitPage(t, "http://"+at+"/")
+	p.await("await fetch('http://" + at + "/', {mode: 'no-cors'}).then(() => true, () => false)") // the server listens
 	p.visit("http://" + at + "/")
 	p.await("document.querySelectorAll('#chains svg').length > 0 && document.querySelectorAll('#nodes tr').length === 3")
 	p.await("document.querySelector('#health').textContent === 'all shards whole'")
@@ -120,19 +113,10 @@ func load(t *testing.T, c *client.Client) (stop func()) {
 	return func() { close(ended); <-over }
 }
 
-// awaitPage waits until a server answers.
-func awaitPage(t *testing.T, url string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clitest.Formed)
-	defer cancel()
-	for {
-		answer, err := http.Get(url)
-		if err == nil {
-			answer.Body.Close()
-			return
-		}
-		if !retry.Sleep(ctx, 20*time.Millisecond) {
-			t.Fatal(err)
-		}
-	}
+// someKeys answers as a gateway does.
+func someKeys(w http.ResponseWriter, _ *http.Request) {
+	_ = json.NewEncoder(w).Encode([]placement.Explanation{ // the client checks it
+		{Key: "config/routes", Placed: true, Counted: true, Reads: 9e4, ReadRate: 1500.2, WriteRate: 0.4, HitShare: 0.97, Bytes: 812,
+			Reason: "it brings enough for each byte"},
+		{Key: hostile, Counted: true, Reads: 3, ReadRate: 0.1, Bytes: 9, Reason: "others bring more for each byte"}})
 }
