@@ -132,6 +132,18 @@ func Members(netcraq, chainFile, pins string, members int) etcd.Options {
 	}
 }
 
+// StartMembers starts a cluster of members, and waits until all read through the chain.
+func StartMembers(ctx context.Context, netcraq, chainFile, pins string, members int) (Servers, error) {
+	c, err := etcd.Start(ctx, Members(netcraq, chainFile, pins, members))
+	if err != nil {
+		return nil, err
+	}
+	if err := AwaitOn(ctx, c); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
 // AwaitOn waits until all members of a cluster read through the chain.
 func AwaitOn(ctx context.Context, c *etcd.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, onWithin)
@@ -160,7 +172,15 @@ func (c *cluster) counted(ctx context.Context, name string) (float64, error) {
 	if name == "" {
 		return 0, nil
 	}
-	return sum(ctx, c, name, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() })
+	return sum(ctx, c, name, counterOf)
+}
+
+func counterOf(m *dto.Metric) float64 { return m.GetCounter().GetValue() }
+
+// FastReads returns how many reads members answered through the chain.
+func FastReads(ctx context.Context, members Servers) (uint64, error) {
+	n, err := sum(ctx, members, FastMetric, counterOf)
+	return uint64(n), err
 }
 
 // sum adds up a metric of all members.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,12 +17,14 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
@@ -254,4 +257,30 @@ func TestStopEndsConnections(t *testing.T) {
 		t.Error("answered after the stop")
 	}
 	get(t, c.Members[1], "k")
+}
+
+// TestStopLeavesNoClient: the client that a server's locks use ends with the server.
+func TestStopLeavesNoClient(t *testing.T) {
+	f := NewFront()
+	m := lone(t, f, nil)
+	lock := v3lockpb.NewLockClient(m.Client.ActiveConnection())
+	if _, err := lock.Lock(t.Context(), &v3lockpb.LockRequest{Name: []byte("l")}); err != nil {
+		t.Fatal(err)
+	}
+	const loop = "(*lessor).deadlineLoop(" // of a client that has kept a lease alive
+	running := func() int {
+		stacks := make([]byte, 1<<22)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), loop)
+	}
+	if n := running(); n == 0 {
+		t.Fatalf("no client has %s", loop)
+	}
+	m.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for running() > 0 {
+		if !retry.Sleep(ctx, 10*time.Millisecond) {
+			t.Fatal("the client has not ended")
+		}
+	}
 }

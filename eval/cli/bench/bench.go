@@ -38,7 +38,7 @@ func newBenchCommand() *cobra.Command {
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out), newBenchMemberCommand(out),
 		newBenchKeyspaceCommand(out), newBenchWritersCommand(out), newBenchLeasesCommand(out), newBenchListsCommand(out),
-		newBenchKubernetesCommand(out))
+		newBenchKubernetesCommand(out), newBenchStaleCommand(out))
 	return c
 }
 

@@ -98,14 +98,7 @@ func runBenchMember(
 		o.About += ", read from memory by the members"
 	}
 	o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
-		c, err := etcd.Start(ctx, etcdmember.Members(product, chain.File, pins, o.Members))
-		if err != nil {
-			return nil, err
-		}
-		if err := etcdmember.AwaitOn(ctx, c); err != nil {
-			return nil, errors.Join(err, c.Stop())
-		}
-		return c, nil
+		return etcdmember.StartMembers(ctx, product, chain.File, pins, o.Members)
 	}
 	return etcdmember.Run(ctx, o)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election"
@@ -69,7 +70,8 @@ func New(s *etcdserver.EtcdServer, o Options) *Server {
 		ahead: o.Ahead, kv: v3rpc.NewQuotaKVServer(s), pings: o.Pings.MinTime,
 		stream: chainStream(metrics.StreamServerInterceptor(), newStreamInterceptor(s), o.Stream),
 	}
-	r.register(s)
+	client := v3client.New(s) // of the services that are clients themselves
+	r.register(s, client)
 	r.calls = grpcserver.New(grpcserver.Options{
 		Codec: codec{}, Unary: func(method string) bool { return r.handlers[method].unary != nil },
 		Begin: r.begin, Handle: r.handle, Waits: func(string) bool { return true },
@@ -82,12 +84,13 @@ func New(s *etcdserver.EtcdServer, o Options) *Server {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r.Stop(ctx)
+		_ = client.Close() // its error is that of its context
 	}()
 	return r
 }
 
 // register adds the services of etcd's own gRPC server: see v3rpc.Server and package embed.
-func (r *Server) register(s *etcdserver.EtcdServer) {
+func (r *Server) register(s *etcdserver.EtcdServer, client *clientv3.Client) {
 	pb.RegisterKVServer(r, r.kv)
 	pb.RegisterWatchServer(r, v3rpc.NewWatchServer(s))
 	pb.RegisterLeaseServer(r, v3rpc.NewQuotaLeaseServer(s))
@@ -96,7 +99,6 @@ func (r *Server) register(s *etcdserver.EtcdServer) {
 	healthy := health.NewServer()
 	healthpb.RegisterHealthServer(r, healthy)
 	pb.RegisterMaintenanceServer(r, newMaintenanceServer(s, newHealthNotifier(healthy, s)))
-	client := v3client.New(s)
 	v3electionpb.RegisterElectionServer(r, v3election.NewElectionServer(client))
 	v3lockpb.RegisterLockServer(r, v3lock.NewLockServer(client))
 }

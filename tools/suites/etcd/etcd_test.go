@@ -31,8 +31,10 @@ const plainEtcd = "etcd.real"
 // A tested is a package of tests.
 type tested struct {
 	dir, tags string
-	programs  bool   // it starts programs, not packages of etcd
-	quick     string // the tests that CI runs, as a regular expression; empty: none
+	programs  bool     // it starts programs, not packages of etcd
+	quick     string   // the tests that CI runs, as a regular expression; empty: none
+	parts     string   // the chosen parts of a test, as go test's -run has them after its first slash; empty: all
+	options   []string // of the compiler
 }
 
 var packages = []tested{
@@ -86,13 +88,15 @@ func (p *tested) chosen() *regexp.Regexp {
 	if only := os.Getenv("PACKAGE"); only != "" && only != p.dir {
 		return nil
 	}
-	if os.Getenv("QUICK") == "" {
-		return regexp.MustCompile(os.Getenv("RUN"))
+	run := os.Getenv("RUN")
+	if os.Getenv("QUICK") != "" {
+		if run = p.quick; run == "" {
+			return nil
+		}
 	}
-	if tests := p.quick; tests != "" {
-		return regexp.MustCompile(tests)
-	}
-	return nil
+	tests, parts, _ := strings.Cut(run, "/")
+	p.parts = parts
+	return regexp.MustCompile(tests)
 }
 
 // compiled returns the product's program. The test is skipped if it is a quick one, and etcd's tests cannot be had.
@@ -146,11 +150,12 @@ func (p *tested) test(t *testing.T, gateway, dir string, tests *regexp.Regexp) {
 // compile compiles the tests of a package, and lists those that are chosen.
 func (p *tested) compile(t *testing.T, dir string, tests *regexp.Regexp) (program string, names []string) {
 	t.Helper()
-	program, sources, tags := filepath.Join(t.TempDir(), "tests"), filepath.Join(dir, "tests"), "-tags="+p.tags
-	if err := suite.Download(sources, p.dir, tags); err != nil && os.Getenv("QUICK") != "" {
+	program, sources := filepath.Join(t.TempDir(), "tests"), filepath.Join(dir, "tests")
+	options := append([]string{"-tags=" + p.tags}, p.options...)
+	if err := suite.Download(sources, p.dir, options...); err != nil && os.Getenv("QUICK") != "" {
 		t.Skip("etcd's tests need modules that cannot be downloaded: ", err)
 	}
-	suite.Compile(t, sources, p.dir, program, tags)
+	suite.Compile(t, sources, p.dir, program, options...)
 	list := exec.Command(program, "-test.list", ".")
 	list.Dir = filepath.Join(dir, "tests", p.dir)
 	return program, slices.DeleteFunc(strings.Fields(string(suite.Output(t, list))), func(name string) bool {
@@ -160,7 +165,7 @@ func (p *tested) compile(t *testing.T, dir string, tests *regexp.Regexp) (progra
 
 // command is the command of one test.
 func (p *tested) command(program, dir, name string, environment []string) *exec.Cmd {
-	c := exec.Command(program, "-test.timeout=9m", "-test.run", "^"+name+"$")
+	c := exec.Command(program, "-test.timeout=9m", "-test.run", strings.TrimSuffix("^"+name+"$/"+p.parts, "/"))
 	if p.programs {
 		c.Args = append(c.Args, "-bin-dir", filepath.Join(dir, "bin"))
 	}

@@ -44,8 +44,8 @@ func Run(t *testing.T, c *exec.Cmd) Results {
 var (
 	begun = regexp.MustCompile(`^=== RUN +([^/\s]+)$`)
 	ended = regexp.MustCompile(`^--- (PASS|SKIP|FAIL): (\S+)`)
-	// reads is what a gateway's clients print, and what a member logs when it is stopped.
-	reads = regexp.MustCompile(`gateway: (\d+) reads from the chain|"fast-reads":(\d+)`)
+	// reads is what clients of gateways and members in the process print, and what a member logs when it is stopped.
+	reads = regexp.MustCompile(`(?:gateway|member): (\d+) reads from the chain|"fast-reads":(\d+)`)
 )
 
 // parse reads the output of tests. A test that did not end has failed.

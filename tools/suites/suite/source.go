@@ -83,6 +83,16 @@ func write(t *testing.T, path string, text []byte) {
 	}
 }
 
+// Append adds text at the end of a file of a copy.
+func Append(t *testing.T, path string, text []byte) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, append(before, text...))
+}
+
 // Edit replaces strings in a file of a copy. Each must be there once.
 func Edit(t *testing.T, path string, replacements ...[2]string) {
 	t.Helper()
