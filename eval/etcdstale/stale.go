@@ -243,7 +243,7 @@ func (t *trial) write(ctx context.Context, member int) (revision int64, err erro
 	return revision, err
 }
 
-// read reads at a member until ctx ends. A read is stale that shows the key older than it was when the read began.
+// read reads at a member until ctx ends.
 func (t *trial) read(ctx context.Context, member int, acknowledged int64) (reads, stale int) {
 	for ctx.Err() == nil {
 		r, err := t.clients[member].Get(ctx, key)
@@ -252,9 +252,14 @@ func (t *trial) read(ctx context.Context, member int, acknowledged int64) (reads
 			continue
 		}
 		reads++
-		if len(r.Kvs) == 0 || r.Kvs[0].ModRevision < acknowledged {
+		if isStale(r, acknowledged) {
 			stale++
 		}
 	}
 	return reads, stale
+}
+
+// isStale reports whether a read that began after a write was acknowledged does not show it, or a later one.
+func isStale(r *clientv3.GetResponse, acknowledged int64) bool {
+	return len(r.Kvs) == 0 || r.Kvs[0].ModRevision < acknowledged
 }

@@ -30,7 +30,7 @@ func (s *staleBench) Table() (header []string, rows [][]string) {
 			n.System, fmt.Sprint(n.Rounds), fmt.Sprint(n.Reads), fmt.Sprint(n.Stale), fmt.Sprint(n.StaleRounds), fmt.Sprint(n.Fast),
 		})
 	}
-	return []string{"etcd that reads by", "rounds", "reads", "stale", "rounds with stale reads", "through the chain"}, rows
+	return []string{"reads by", "rounds", "reads", "stale", "rounds with stale reads", "through the chain"}, rows
 }
 
 // Summary explains the rows and names the machine.
@@ -43,7 +43,7 @@ func (s *staleBench) Summary() string {
 const benchStaleLab = "benchstale"
 
 func newBenchStaleCommand(out *benchOutput) *cobra.Command {
-	o := etcdstale.Defaults()
+	o, compared := etcdstale.Defaults(), ""
 	chain := clilab.ChainOptions{Plane: cli.PlaneAuto, Name: benchStaleLab, Nodes: 3, Shards: 1}
 	c := &cobra.Command{
 		Use:   "stale",
@@ -60,11 +60,12 @@ and clients read at the stopped leader before and after it goes on. A read is st
 			}
 			return reportBench(c, out, func(ctx context.Context) (*staleBench, error) {
 				o.Progress, chain.Progress = out.progress(), out.progress()
-				return runBenchStale(ctx, o, chain)
+				return runBenchStale(ctx, o, compared, chain)
 			})
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&compared, "etcd", "", "path of the etcd beside the members (default: one with leases, of scripts/peers.sh etcd-lease)")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of pauses of each system's leader")
 	f.IntVar(&o.Readers, "readers", o.Readers, "clients that read at the leader")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the pauses' lengths")
@@ -75,10 +76,15 @@ and clients read at the stopped leader before and after it goes on. A read is st
 // staleMembers is how many members each system has.
 const staleMembers = 3
 
-func runBenchStale(ctx context.Context, o etcdstale.Options, nodes clilab.ChainOptions) (_ *staleBench, err error) {
-	lease, err := etcd.FindLease()
-	if err != nil {
-		return nil, err
+func runBenchStale(
+	ctx context.Context, o etcdstale.Options, compared string, nodes clilab.ChainOptions,
+) (_ *staleBench, err error) {
+	name := compared
+	if compared == "" {
+		name = "leases"
+		if compared, err = etcd.FindLease(); err != nil {
+			return nil, err
+		}
 	}
 	product, err := cli.ProductPath()
 	if err != nil {
@@ -90,8 +96,8 @@ func runBenchStale(ctx context.Context, o etcdstale.Options, nodes clilab.ChainO
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
 	o.Systems = []etcdstale.System{
-		{Name: "leases", Start: func(ctx context.Context) (etcdmember.Servers, error) {
-			return etcd.Start(ctx, etcd.Options{Binary: lease, Members: staleMembers})
+		{Name: name, Start: func(ctx context.Context) (etcdmember.Servers, error) {
+			return etcd.Start(ctx, etcd.Options{Binary: compared, Members: staleMembers})
 		}},
 		{Name: "the chain", Fast: etcdmember.FastReads, Start: func(ctx context.Context) (etcdmember.Servers, error) {
 			return etcdmember.StartMembers(ctx, product, chain.File, chain.Pins, staleMembers)
