@@ -278,8 +278,8 @@ func TestStopLeavesNoClient(t *testing.T) {
 	m.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for running() > before {
-		if !retry.Sleep(ctx, 10*time.Millisecond) {
+	for pauses := retry.Between(time.Millisecond, 50*time.Millisecond); running() > before; {
+		if !pauses.Wait(ctx) {
 			t.Fatal("the client has not ended")
 		}
 	}

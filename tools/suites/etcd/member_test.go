@@ -106,7 +106,7 @@ const (
 )
 
 // inProcess has the members that run in the process of the integration tests read through the chain of $EXPECT_CHAIN.
-// It returns options of the compiler, which compiles testdata/member/members.go as a package of the product.
+// It returns options of the compiler, which compiles testdata/member/members.go.in as a package of the product.
 func inProcess(t *testing.T, dir string) []string {
 	t.Helper()
 	const product = "github.com/netcraq/netcraq"
@@ -123,7 +123,7 @@ func inProcess(t *testing.T, dir string) []string {
 	suite.Append(t, filepath.Join(sources, "go.sum"), sums)
 	overlay := filepath.Join(dir, "overlay.json")
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {
-		suite.Absolute(t, "../../../members/members.go"): suite.Absolute(t, "testdata/member/members.go"),
+		suite.Absolute(t, "../../../members/members.go"): suite.Absolute(t, "testdata/member/members.go.in"),
 	}})
 	if err != nil {
 		t.Fatal(err)
