@@ -1,3 +1,4 @@
+// Package failpoint gets one more fault: etcd's robustness tests have the others.
 package failpoint
 
 import (
