@@ -8,7 +8,7 @@ type Heartbeat struct {
 	Granter     uint8 // the controller's place among all of them
 	Majority    uint8 // how many controllers a lease needs
 	Node        uint32
-	Generation  uint32 // of the set of controllers
+	SetID       uint32 // of the set of controllers
 	Incarnation uint64
 	Request     uint64 // [HeartbeatTime]
 	Stamp       uint64 // a time on the node's clock; in an answer: now
@@ -40,7 +40,7 @@ func (h *Heartbeat) Append(b []byte, s *Secret) []byte {
 	}
 	d[offHeartbeatGranter], d[offHeartbeatMajority] = h.Granter, h.Majority
 	binary.BigEndian.PutUint32(d[offHeartbeatNode:], h.Node)
-	binary.BigEndian.PutUint32(d[offHeartbeatGeneration:], h.Generation)
+	binary.BigEndian.PutUint32(d[offHeartbeatGeneration:], h.SetID)
 	binary.BigEndian.PutUint64(d[offHeartbeatIncarnation:], h.Incarnation)
 	binary.BigEndian.PutUint64(d[offHeartbeatRequest:], h.Request)
 	binary.BigEndian.PutUint64(d[offHeartbeatStamp:], h.Stamp)
@@ -60,7 +60,7 @@ func ReadHeartbeat(d []byte, s *Secret, h *Heartbeat) Outcome {
 	}
 	*h = Heartbeat{
 		Answer: d[offHeartbeatKind] == 1, Granter: d[offHeartbeatGranter], Majority: d[offHeartbeatMajority],
-		Node: binary.BigEndian.Uint32(d[offHeartbeatNode:]), Generation: binary.BigEndian.Uint32(d[offHeartbeatGeneration:]),
+		Node: binary.BigEndian.Uint32(d[offHeartbeatNode:]), SetID: binary.BigEndian.Uint32(d[offHeartbeatGeneration:]),
 		Incarnation: binary.BigEndian.Uint64(d[offHeartbeatIncarnation:]),
 		Request:     binary.BigEndian.Uint64(d[offHeartbeatRequest:]),
 		Stamp:       binary.BigEndian.Uint64(d[offHeartbeatStamp:]), Lease: binary.BigEndian.Uint64(d[offHeartbeatLease:]),

@@ -5,7 +5,7 @@ import "testing"
 func TestHeartbeat(t *testing.T) {
 	key := Secret{1, 2, 3}
 	want := Heartbeat{
-		Answer: true, Granter: 2, Majority: 3, Node: 4, Generation: 5, Incarnation: 6, Request: 7, Stamp: 8, Lease: 9,
+		Answer: true, Granter: 2, Majority: 3, Node: 4, SetID: 5, Incarnation: 6, Request: 7, Stamp: 8, Lease: 9,
 	}
 	b := want.Append([]byte("before"), &key)[len("before"):]
 	var got Heartbeat

@@ -281,7 +281,7 @@ func (c *cluster) fullyReplicated(members int) {
 		}
 		state := c.controllers[c.leader()].view.clone()
 		return !slices.ContainsFunc(state.Shards, func(s reconfig.Shard) bool {
-			return len(s.Members) != members || s.Learner != 0 || s.Hold != 0
+			return len(s.Members) != members || s.Learner != 0 || s.FrozenFor != 0
 		})
 	})
 }

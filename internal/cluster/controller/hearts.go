@@ -27,11 +27,11 @@ type hearts struct {
 	// process is that of this controller's clock in heartbeats (H4).
 	process uint8
 
-	mu         sync.Mutex
-	nodes      map[reconfig.NodeID]*heart
-	granter    int // this controller's place among all of them; -1: it sends no heartbeats
-	majority   int
-	generation uint32
+	mu       sync.Mutex
+	nodes    map[reconfig.NodeID]*heart
+	granter  int // this controller's place among all of them; -1: it sends no heartbeats
+	majority int
+	setID    uint32
 }
 
 // heart is the heartbeat state of one node's data plane.
@@ -60,7 +60,7 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 func (h *hearts) follow(set *reconfig.ControllerSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.granter, h.majority, h.generation = slices.Index(set.Addresses(), h.c.options.Address), set.Majority(), set.Generation()
+	h.granter, h.majority, h.setID = slices.Index(set.Addresses(), h.c.options.Address), set.Majority(), set.ID()
 }
 
 // learn records the key of a node's heartbeats.
@@ -114,10 +114,10 @@ func (h *hearts) serve(ctx context.Context) error {
 func (h *hearts) next(id reconfig.NodeID, n *heart) *wire.Heartbeat {
 	n.request = max(n.request+1, wire.HeartbeatTime(h.process, dataplane.BootTime()))
 	b := &wire.Heartbeat{
-		Granter: uint8(h.granter), Majority: uint8(h.majority), Node: uint32(id), Generation: h.generation,
+		Granter: uint8(h.granter), Majority: uint8(h.majority), Node: uint32(id), SetID: h.setID,
 		Incarnation: n.incarnation, Request: n.request,
 	}
-	if h.c.view.grants(id, n.incarnation) && n.grant.Generation == h.generation { // the set may be about to change
+	if h.c.view.grants(id, n.incarnation) && n.grant.SetID == h.setID { // the set may be about to change
 		b.Stamp, b.Lease = n.grant.Stamp, uint64(n.grant.Lease)
 	}
 	return b

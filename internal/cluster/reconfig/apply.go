@@ -67,7 +67,7 @@ func (s *State) Check(c Change) error {
 		if err := next.follows(&s.Shards[number]); err != nil {
 			return fmt.Errorf("shard %d: %w", number, err)
 		}
-		for _, id := range append(slices.Clone(next.Members), next.Hold) {
+		for _, id := range append(slices.Clone(next.Members), next.FrozenFor) {
 			if id != 0 && s.Nodes[id] == nil && !known[id] {
 				return fmt.Errorf("shard %d: there is no node %d", number, id)
 			}
@@ -102,7 +102,7 @@ func (s *Shard) follows(old *Shard) error {
 	if s.Floor < old.Floor || s.Bar < old.Bar || s.Bar > s.Floor || s.Swept < old.Swept || s.Swept > s.Epoch {
 		return fmt.Errorf("floor %d, bar %d, after %d and %d", s.Floor, s.Bar, old.Floor, old.Bar)
 	}
-	same := slices.Equal(s.Members, old.Members) && s.Hold == old.Hold && s.Lost == old.Lost && s.Fresh == old.Fresh
+	same := slices.Equal(s.Members, old.Members) && s.FrozenFor == old.FrozenFor && s.Lost == old.Lost && s.Fresh == old.Fresh
 	if s.Epoch == old.Epoch && same && (s.Learner == old.Learner || s.Learner == 0) {
 		return nil
 	}
@@ -122,8 +122,8 @@ func (s *Shard) check() error {
 		return errors.New("it is lost and has members")
 	case s.Learner != 0 && (at < 1 || at > len(s.Members)-2):
 		return fmt.Errorf("its learner has place %d of %d", at, len(s.Members))
-	case s.Hold != 0 && (len(s.Members) != 1 || s.Members[0] == s.Hold):
-		return errors.New("only a chain of one is held, for another node")
+	case s.FrozenFor != 0 && (len(s.Members) != 1 || s.Members[0] == s.FrozenFor):
+		return errors.New("only a chain of one is frozen, for another node")
 	}
 	for i, id := range s.Members {
 		if id == 0 || slices.Contains(s.Members[:i], id) {

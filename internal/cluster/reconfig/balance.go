@@ -62,7 +62,7 @@ func NewBalancer(o BalanceOptions) *Balancer {
 // Decide returns commands for the leader: [Resize], [HandOver] and [MoveShard]. The caller asks about once a second. It returns none
 // while any shard is copied, because that shifts the load.
 func (b *Balancer) Decide(now time.Duration, s *State, l *Loads) []Command {
-	if slices.ContainsFunc(s.Shards, func(shard Shard) bool { return shard.Learner != 0 || shard.Hold != 0 }) {
+	if slices.ContainsFunc(s.Shards, func(shard Shard) bool { return shard.Learner != 0 || shard.FrozenFor != 0 }) {
 		return nil
 	}
 	if commands := b.resize(now, s, l.Shards(now)); len(commands) > 0 {

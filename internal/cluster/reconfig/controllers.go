@@ -62,8 +62,8 @@ func (s *ControllerSet) Connected() []string {
 	return addresses
 }
 
-// Generation identifies the set in heartbeats and grants (H2).
-func (s *ControllerSet) Generation() uint32 { return GenerationOf(s.Addresses()) }
+// ID identifies the set in heartbeats and grants (H2).
+func (s *ControllerSet) ID() uint32 { return SetIDOf(s.Addresses()) }
 
 // Steps reports whether another set has other members.
 func (s *ControllerSet) Steps(next *ControllerSet) bool {

@@ -58,7 +58,7 @@ func TestGrantsOfTheSet(t *testing.T) {
 	set.Since = 8
 	g.Apply(Change{Number: 8, Controllers: set})
 	grant, granted := g.Heartbeat(2*ms, b)
-	if !granted || grant.Majority != 3 || grant.Generation != set.Generation() {
+	if !granted || grant.Majority != 3 || grant.SetID != set.ID() {
 		t.Errorf("%v, %+v", granted, grant)
 	}
 	set = set.Without(Controller{Address: "c3"})

@@ -19,13 +19,13 @@ type Grantor struct {
 	without  Rule
 	applied  uint64
 	// Of the set of controllers.
-	counts     bool // whether it is a member
-	majority   int
-	generation uint32
-	nodes      map[NodeID]standing
-	floor      time.Duration // end of all grants of an earlier process of this controller
-	until      map[NodeID]time.Duration
-	contacts   map[NodeID]*contact
+	counts   bool // whether it is a member
+	majority int
+	setID    uint32
+	nodes    map[NodeID]standing
+	floor    time.Duration // end of all grants of an earlier process of this controller
+	until    map[NodeID]time.Duration
+	contacts map[NodeID]*contact
 }
 
 // contact holds the pauses between a node's heartbeats, the grantor's own pauses included. A grant has to bridge them.
@@ -50,8 +50,8 @@ func NewGrantor(s *State, self string, now time.Duration, without Rule) *Grantor
 	return g
 }
 
-// GenerationOf returns a number that identifies a set of controllers.
-func GenerationOf(controllers []string) uint32 {
+// SetIDOf returns a number that identifies a set of controllers.
+func SetIDOf(controllers []string) uint32 {
 	h := fnv.New32a()
 	for _, address := range slices.Sorted(slices.Values(controllers)) {
 		fmt.Fprintf(h, "%s\n", address)
@@ -89,7 +89,7 @@ func (g *Grantor) Apply(c Change) {
 // count makes grants those of a set of controllers. Grants given before go on as those of the set before. A controller that
 // is no member grants nothing: nodes would count it as one.
 func (g *Grantor) count(s *ControllerSet) {
-	g.counts, g.majority, g.generation = s.Has(g.self), s.Majority(), s.Generation()
+	g.counts, g.majority, g.setID = s.Has(g.self), s.Majority(), s.ID()
 }
 
 // Heartbeat answers a node's heartbeat, and reports whether there is an answer: a node that is not in good standing gets none.
@@ -99,7 +99,7 @@ func (g *Grantor) Heartbeat(now time.Duration, b Heartbeat) (Grant, bool) {
 		return Grant{}, false
 	}
 	g.until[b.Node] = max(g.until[b.Node], now+lasts(lease))
-	return Grant{Stamp: b.Stamp, Lease: lease, Majority: g.majority, Generation: g.generation}, true
+	return Grant{Stamp: b.Stamp, Lease: lease, Majority: g.majority, SetID: g.setID}, true
 }
 
 // Grants reports whether a node gets grants.

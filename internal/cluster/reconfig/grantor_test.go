@@ -28,7 +28,7 @@ func TestGrants(t *testing.T) {
 		{"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
 	} {
 		grant, granted := g.Heartbeat(time.Second, Heartbeat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
-		want := Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2, Generation: s.Controllers.Generation()}
+		want := Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2, SetID: s.Controllers.ID()}
 		if granted != c.granted || granted && grant != want {
 			t.Errorf("%s: %v, %+v", c.name, granted, grant)
 		}

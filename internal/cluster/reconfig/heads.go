@@ -58,7 +58,7 @@ func (s *State) whole() bool {
 	}
 	for i := range s.Shards {
 		shard := &s.Shards[i]
-		if shard.Lost || shard.Learner != 0 || shard.Hold != 0 || len(shard.Members) != s.Settings.Replicas+int(shard.Extra) {
+		if shard.Lost || shard.Learner != 0 || shard.FrozenFor != 0 || len(shard.Members) != s.Settings.Replicas+int(shard.Extra) {
 			return false
 		}
 	}

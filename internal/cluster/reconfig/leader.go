@@ -89,7 +89,7 @@ type Leader struct {
 
 	floors  map[uint16]uint64 // to be raised to
 	bars    map[uint16]bool   // to be raised to the floor
-	copying map[uint16]bool   // shards with a learner or on hold
+	copying map[uint16]bool   // shards with a learner, or frozen for a node
 	keepers map[NodeID]bool   // nodes that left shards and keep them
 	leaving map[uint16]NodeID
 	work    repair

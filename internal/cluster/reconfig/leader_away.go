@@ -82,13 +82,13 @@ func (l *Leader) needsAgent(n *node) bool {
 		return true
 	}
 	for number := range n.shards {
-		if !l.shards[number].active || l.state.Shards[number].Hold != 0 || l.trims[number] || l.inChange(number) {
+		if !l.shards[number].active || l.state.Shards[number].FrozenFor != 0 || l.trims[number] || l.inChange(number) {
 			return true
 		}
 	}
 	if l.storing {
 		for _, s := range l.change.Shards {
-			if s.Hold == n.id || slices.Contains(s.Members, n.id) {
+			if s.FrozenFor == n.id || slices.Contains(s.Members, n.id) {
 				return true
 			}
 		}

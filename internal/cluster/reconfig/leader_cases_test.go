@@ -91,11 +91,11 @@ func holding(t *testing.T, seed uint64) (w *world, one, other *testNode) {
 	w.slowCopy = 200 * ms
 	one = w.chain(0)[0]
 	w.operate(Replicas{2})
-	if !w.until(10*time.Second, func() bool { return w.leader.state.Shards[0].Hold != 0 && w.leader.shards[0].active }) {
+	if !w.until(10*time.Second, func() bool { return w.leader.state.Shards[0].FrozenFor != 0 && w.leader.shards[0].active }) {
 		w.fatalf("nobody copies")
 	}
 	w.run(w.delay(30 * ms))
-	return w, one, w.node(w.leader.state.Shards[0].Hold)
+	return w, one, w.node(w.leader.state.Shards[0].FrozenFor)
 }
 
 func TestChainOfOneGrows(t *testing.T) {
@@ -483,11 +483,11 @@ func TestCopiesAreThrottled(t *testing.T) {
 		learning := 0
 		copies, peers := map[NodeID]int{}, map[NodeID]map[NodeID]bool{}
 		for _, s := range w.state.Shards {
-			if s.Learner == 0 && s.Hold == 0 {
+			if s.Learner == 0 && s.FrozenFor == 0 {
 				continue
 			}
 			learning++
-			target, source := max(s.Learner, s.Hold), s.Members[len(s.Members)-1]
+			target, source := max(s.Learner, s.FrozenFor), s.Members[len(s.Members)-1]
 			for _, pair := range [][2]NodeID{{target, source}, {source, target}} {
 				copies[pair[0]]++
 				if peers[pair[0]] == nil {

@@ -32,7 +32,7 @@ func (d *draft) trimShard(number uint16) bool {
 		dead = gone
 	}
 	returns := slices.ContainsFunc(s.Members, func(id NodeID) bool { return d.standing(id).Fenced() && !dead(id) })
-	if len(s.Members) == 0 || !slices.ContainsFunc(s.Members, dead) && !(s.Hold != 0 && dead(s.Hold)) {
+	if len(s.Members) == 0 || !slices.ContainsFunc(s.Members, dead) && !(s.FrozenFor != 0 && dead(s.FrozenFor)) {
 		return len(good) == 0 || !returns
 	}
 	if len(good) > 0 && !slices.ContainsFunc(good, func(id NodeID) bool { return l.certain(number, id) }) {
@@ -51,7 +51,7 @@ func (d *draft) trimShard(number uint16) bool {
 	if l.options.Without&C2 != 0 {
 		slices.Reverse(complete)
 	}
-	learner, hold := s.Learner, s.Hold
+	learner, hold := s.Learner, s.FrozenFor
 	if hold != 0 && (dead(hold) || slices.Contains(complete, hold) || !slices.Contains(complete, s.Members[0])) {
 		hold = 0
 	}
@@ -96,8 +96,8 @@ func (d *draft) complete(number uint16) []NodeID {
 			complete = append(complete, id)
 		}
 	}
-	if s.Hold != 0 && run.complete {
-		complete = append(complete, s.Hold)
+	if s.FrozenFor != 0 && run.complete {
+		complete = append(complete, s.FrozenFor)
 	}
 	return complete
 }
@@ -115,12 +115,12 @@ func (d *draft) finish() {
 		}
 		s := &l.state.Shards[number]
 		leaver := l.leaving[number]
-		if s.Hold == 0 && leaver != 0 && !l.agentsReady(number) {
+		if s.FrozenFor == 0 && leaver != 0 && !l.agentsReady(number) {
 			later[number] = true // the chain goes on as it is
 			continue
 		}
 		members := d.complete(number)
-		if s.Hold != 0 {
+		if s.FrozenFor != 0 {
 			// No other node has the shard before the new member has confirmed its configuration.
 			if leaver != 0 {
 				l.work.asked = append(l.work.asked, topology.Move{Shard: number, Leave: uint32(leaver), Why: topology.Level})
@@ -130,14 +130,14 @@ func (d *draft) finish() {
 		}
 		if s.Learner != 0 && len(members) == len(s.Members) {
 			d.shard(number).Learner = 0
-		} else if s.Learner != 0 || s.Hold != 0 {
+		} else if s.Learner != 0 || s.FrozenFor != 0 {
 			d.chain(number, members, 0, 0)
 		}
 	}
 	l.completed = later
 	for _, number := range sorted(l.given) {
-		if s := &l.state.Shards[number]; !d.touched(number) && (s.Learner != 0 || s.Hold != 0) {
-			l.emit(Event{fmt.Sprintf("the copy of shard %d to node %s is given up: %s", number, l.name(max(s.Learner, s.Hold)), l.given[number])})
+		if s := &l.state.Shards[number]; !d.touched(number) && (s.Learner != 0 || s.FrozenFor != 0) {
+			l.emit(Event{fmt.Sprintf("the copy of shard %d to node %s is given up: %s", number, l.name(max(s.Learner, s.FrozenFor)), l.given[number])})
 			d.chain(number, slices.DeleteFunc(slices.Clone(s.Members), func(id NodeID) bool { return id == s.Learner }), 0, 0)
 		}
 	}
@@ -212,7 +212,7 @@ func (l *Leader) checkCopies() {
 		case run.complete || l.given[number] != "" || l.inChange(number):
 		case !run.active || l.state.Nodes[run.source].Standing.Fenced() || l.state.Nodes[run.learner].Standing.Fenced():
 			run.moved = l.time
-		case l.state.Shards[number].Hold == 0 && !l.agentsReady(number):
+		case l.state.Shards[number].FrozenFor == 0 && !l.agentsReady(number):
 			run.moved = l.time // an agent that copies may be away: the chain goes on as it is
 		case l.time-run.moved > l.options.StallAfter:
 			l.given[number], l.dirty = "it does not go on", true

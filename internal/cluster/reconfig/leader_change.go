@@ -48,7 +48,7 @@ func (d *draft) shard(number uint16) *Shard {
 func (d *draft) chain(number uint16, members []NodeID, learner, hold NodeID) {
 	s := d.shard(number)
 	s.Epoch = d.l.state.Shards[number].Epoch + 1
-	s.Members, s.Learner, s.Hold = members, learner, hold
+	s.Members, s.Learner, s.FrozenFor = members, learner, hold
 	s.Fresh = s.Fresh && learner == 0 && hold == 0
 	if s.Born == 0 { // a release that knew no lineages made the chain
 		s.Born = s.Epoch
@@ -295,13 +295,13 @@ func (l *Leader) update(number uint16, before *Shard, leave NodeID) {
 			l.leave(l.nodes[id], number)
 		}
 	}
-	for _, id := range append(slices.Clone(before.Members), before.Hold) {
-		if id == 0 || id == s.Hold || slices.Contains(s.Members, id) {
+	for _, id := range append(slices.Clone(before.Members), before.FrozenFor) {
+		if id == 0 || id == s.FrozenFor || slices.Contains(s.Members, id) {
 			continue
 		}
 		n := l.nodes[id]
 		// A node that is not complete answers no reads.
-		if id != before.Learner && id != before.Hold && n.mayHave(number) {
+		if id != before.Learner && id != before.FrozenFor && n.mayHave(number) {
 			l.leave(n, number)
 		}
 		l.order(n, number)
@@ -311,12 +311,12 @@ func (l *Leader) update(number uint16, before *Shard, leave NodeID) {
 // index keeps the sets of shards by node, and the copies under way.
 func (l *Leader) index(number uint16, before, s *Shard) {
 	run := &l.shards[number]
-	for _, id := range append(slices.Clone(before.Members), before.Hold) {
+	for _, id := range append(slices.Clone(before.Members), before.FrozenFor) {
 		if id != 0 {
 			delete(l.nodes[id].shards, number)
 		}
 	}
-	for _, id := range append(slices.Clone(s.Members), s.Hold) {
+	for _, id := range append(slices.Clone(s.Members), s.FrozenFor) {
 		if id != 0 {
 			l.nodes[id].shards[number] = true
 		}
@@ -326,7 +326,7 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 		delete(l.nodes[run.source].copySource, number)
 	}
 	delete(l.copying, number)
-	if run.learner, run.source = max(s.Learner, s.Hold), 0; run.learner == 0 {
+	if run.learner, run.source = max(s.Learner, s.FrozenFor), 0; run.learner == 0 {
 		return
 	}
 	run.source = sourceOf(s.Members, slices.Index(s.Members, run.learner))
@@ -336,6 +336,6 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 	run.moved = l.time
 }
 
-// sourceOf returns the successor of the member at a place, or of the node on hold (-1): it copies from there. The
+// sourceOf returns the successor of the member at a place, or of the node that the chain is frozen for (-1): it copies from there. The
 // successor holds every write that a member after it holds, committed or not, and so must the learner (I4).
 func sourceOf(members []NodeID, place int) NodeID { return members[min(place+1, len(members)-1)] }

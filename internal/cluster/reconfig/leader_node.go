@@ -220,7 +220,7 @@ func (l *Leader) found(n *node, number uint16) {
 		if !h.learner {
 			l.leave(n, number)
 		}
-	case h.epoch == s.Epoch && h.state == chain.Active && s.Hold == 0 && !l.shards[number].active:
+	case h.epoch == s.Epoch && h.state == chain.Active && s.FrozenFor == 0 && !l.shards[number].active:
 		l.activate(number) // an earlier leader saw to it that it may be
 	case h.epoch > s.Epoch:
 		l.emit(Event{fmt.Sprintf("node %s has shard %d in epoch %d, but the stored state in %d: was an old state restored?",

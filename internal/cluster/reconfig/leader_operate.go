@@ -204,7 +204,7 @@ func (l *Leader) checkMove(c *MoveShard) error {
 	switch {
 	case !slices.Contains(s.Members, from.ID):
 		return fmt.Errorf("node %s is not in the chain of shard %d", c.From, c.Shard)
-	case slices.Contains(s.Members, to.ID) || s.Hold == to.ID:
+	case slices.Contains(s.Members, to.ID) || s.FrozenFor == to.ID:
 		return fmt.Errorf("node %s is in the chain of shard %d already", c.To, c.Shard)
 	case to.Standing != Up:
 		return fmt.Errorf("node %s cannot take shards: it is %v", c.To, to.Standing)

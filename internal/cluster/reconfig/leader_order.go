@@ -10,7 +10,7 @@ import (
 
 // shard is a leader's volatile state of a shard.
 type shard struct {
-	// active: the chain of this epoch may be active. On hold, which has no active chain: it is frozen and can be copied.
+	// active: the chain of this epoch may be active. While [Shard.FrozenFor] names a node there is no active chain: it is frozen and can be copied.
 	active bool
 	// clear: outside holds all nodes outside the chain that may serve an older epoch.
 	clear   bool
@@ -48,11 +48,11 @@ func (l *Leader) wanted(id NodeID, number uint16) held {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	h := held{epoch: s.Epoch}
 	switch {
-	case id == s.Hold && run.active:
+	case id == s.FrozenFor && run.active:
 		h.source = l.api(run.source)
 	case !slices.Contains(s.Members, id):
 		h.keep = l.mayReturn(l.nodes[id], number)
-	case !run.active || s.Hold != 0:
+	case !run.active || s.FrozenFor != 0:
 		h.state, h.learner = chain.Frozen, id == s.Learner
 	default:
 		h.state, h.learner = chain.Active, id == s.Learner
@@ -109,8 +109,8 @@ func (l *Leader) drive(number uint16) {
 	for _, id := range s.Members {
 		l.order(l.nodes[id], number)
 	}
-	if s.Hold != 0 {
-		l.order(l.nodes[s.Hold], number)
+	if s.FrozenFor != 0 {
+		l.order(l.nodes[s.FrozenFor], number)
 	}
 	for _, id := range run.outside {
 		l.order(l.nodes[id], number)

@@ -101,8 +101,8 @@ func (l *Leader) chains() []topology.Chain {
 		for _, id := range s.Members {
 			c.Members = append(c.Members, uint32(id))
 		}
-		if s.Hold != 0 {
-			c.Members = append(c.Members, uint32(s.Hold))
+		if s.FrozenFor != 0 {
+			c.Members = append(c.Members, uint32(s.FrozenFor))
 		}
 		c.Want, c.Extra = l.members(s), int(s.Extra)
 		if c.Fixed = s.Lost || len(s.Members) > 0 && !l.rests(uint16(number)); c.Fixed {
@@ -125,7 +125,7 @@ func (l *Leader) members(s *Shard) int {
 // rests reports whether a shard's chain is active and no change of it is under way.
 func (l *Leader) rests(number uint16) bool {
 	s, run := &l.state.Shards[number], &l.shards[number]
-	if !run.active || s.Learner != 0 || s.Hold != 0 {
+	if !run.active || s.Learner != 0 || s.FrozenFor != 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Members, func(id NodeID) bool {

@@ -33,7 +33,7 @@ func (l *Leader) unkeep(n *node, number uint16) {
 func (l *Leader) orderKeepers(number uint16) {
 	s := &l.state.Shards[number]
 	for _, id := range slices.Clone(l.shards[number].keepers) {
-		if id != s.Hold && !slices.Contains(s.Members, id) {
+		if id != s.FrozenFor && !slices.Contains(s.Members, id) {
 			l.order(l.nodes[id], number)
 		}
 	}

@@ -36,7 +36,7 @@ func (l *Leader) Status() Status {
 		if len(s.Members) > 0 {
 			heads[s.Members[0]]++
 		}
-		if s.Learner != 0 || s.Hold != 0 {
+		if s.Learner != 0 || s.FrozenFor != 0 {
 			status.Copying++
 			if run := &l.shards[number]; l.nodes[run.learner].kept[uint16(number)] {
 				status.Catching++
@@ -80,7 +80,7 @@ func (l *Leader) countShard(status *Status, number uint16) {
 	switch {
 	case up == 0:
 		status.Down++
-	case !run.active || s.Hold != 0:
+	case !run.active || s.FrozenFor != 0:
 		status.Changing++
 	case complete < l.members(s):
 		status.UnderReplicated++

@@ -17,7 +17,7 @@ type Lease struct {
 type granted struct {
 	stamp, until uint64
 	majority     int
-	generation   uint32 // of the set of controllers
+	setID        uint32 // of the controllers
 }
 
 // Stamp adds the time and the lease to a heartbeat that is sent now.
@@ -62,10 +62,10 @@ func (l *Lease) Grant(controller string, g Grant) bool {
 	if l.grants == nil {
 		l.grants = make(map[string]granted)
 	}
-	l.grants[controller] = granted{g.Stamp, g.Stamp + uint64(g.Lease), g.Majority, g.Generation}
+	l.grants[controller] = granted{g.Stamp, g.Stamp + uint64(g.Lease), g.Majority, g.SetID}
 	ends, majority := make([]uint64, 0, len(l.grants)), 0
 	for _, grant := range l.grants {
-		if grant.generation != g.Generation {
+		if grant.setID != g.SetID {
 			continue
 		}
 		ends, majority = append(ends, grant.until), max(majority, grant.majority)

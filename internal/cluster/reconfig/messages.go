@@ -47,8 +47,8 @@ type Grant struct {
 	Stamp    uint64
 	Lease    time.Duration
 	Majority int // how many controllers' grants a lease needs
-	// Generation of the set of these controllers. Grants of several sets are not counted together (L7).
-	Generation uint32
+	// SetID names the set of these controllers. Grants of several sets are not counted together (L7).
+	SetID uint32
 }
 
 // Order is the leader's instruction to a node. It contains everything that the node has not confirmed, so only the newest

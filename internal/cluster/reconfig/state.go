@@ -39,19 +39,32 @@ type Node struct {
 	Cordoned    bool   // it drains because its machine is cordoned, and no operator drained it
 }
 
-// Shard is the durable record of a shard's chain.
+// Shard is the durable record of a shard's chain. A [Change] that breaks what is said of Epoch, Members,
+// Learner, FrozenFor, Lost, Floor, Bar or Swept is refused.
 type Shard struct {
-	Epoch   uint32   // 0: no chain yet
-	Members []NodeID // head first
-	Learner NodeID   // the member that is not complete yet; 0: none
-	Hold    NodeID   // a chain of one stays frozen until this node, not yet a member, has copied it; 0: none
-	Extra   uint8    // members wanted beyond Settings.Replicas, because the shard is hot
-	Fresh   bool     // the members may have nothing: the chain is the first, or no node has joined since
-	Lost    bool     // every complete copy is gone with its node's state: an operator has to decide
-	Born    uint32   // the epoch since which no complete copy was lost: older copies are of another lineage (C9)
-	Floor   uint64   // new versions are above it (G1)
-	Bar     uint64   // all versions up to it are committed on the whole chain (G2); at most Floor
-	Swept   uint32   // the epoch in which the bar was raised last: copies from before are not used (G5)
+	// Epoch rises with each change of the chain. 0: there was no chain yet.
+	Epoch uint32
+	// Members are the nodes of the chain, the head first, each once. Without members the shard has no chain.
+	Members []NodeID
+	// Learner is the member whose copy is not complete, neither the head nor the tail. Without another epoch it can
+	// only become 0: none.
+	Learner NodeID
+	// FrozenFor is the node, not a member, that copies the shard from a chain of one, which is frozen meanwhile. 0: none.
+	FrozenFor NodeID
+	// Extra counts the members wanted beyond Settings.Replicas, because the shard is hot.
+	Extra uint8
+	// Fresh: the members may have nothing, as the chain is the first, or no node has joined since.
+	Fresh bool
+	// Lost: every complete copy is gone with its node's state, so an operator has to decide. There are no Members.
+	Lost bool
+	// Born is the epoch since which no complete copy was lost: older copies are of another lineage (C9).
+	Born uint32
+	// Floor is below all new versions (G1). It never falls.
+	Floor uint64
+	// Bar: all versions up to it are committed on the whole chain (G2). It never falls, and is at most Floor.
+	Bar uint64
+	// Swept is the epoch in which Bar rose last: copies from before are not used (G5). It never falls, and is at most Epoch.
+	Swept uint32
 }
 
 // Settings configure a cluster. Replicas, the times (L5) and the tags (T6) may change while it runs, the rest is fixed.

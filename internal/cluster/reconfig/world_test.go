@@ -372,7 +372,7 @@ func (c Change) text() string {
 	}
 	for _, number := range sorted(c.Shards) {
 		s := c.Shards[number]
-		text += fmt.Sprintf("%d: %d%v L%d H%d; ", number, s.Epoch, s.Members, s.Learner, s.Hold)
+		text += fmt.Sprintf("%d: %d%v L%d H%d; ", number, s.Epoch, s.Members, s.Learner, s.FrozenFor)
 	}
 	return text
 }

@@ -42,11 +42,11 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Go    Verdict = iota // the session counts as extended, or the first one may begin
-	Hold                 // not yet
-	Renew                // another session begins
-	Note                 // the revision is to be noted in etcd; then the first session may begin
-	Over                 // the cache ends: [Authentication.End]
+	Go        Verdict = iota // the session counts as extended, or the first one may begin
+	Undecided                // not yet
+	Renew                    // another session begins
+	Note                     // the revision is to be noted in etcd; then the first session may begin
+	Over                     // the cache ends: [Authentication.End]
 )
 
 func (a *Authentication) on(r Rule) bool { return a.Without&r == 0 }
@@ -69,7 +69,7 @@ func (a *Authentication) Begin(now int64, refused bool, revision, noted uint64) 
 		a.under = revision
 		return Go
 	case !a.settled(now, revision):
-		return Hold
+		return Undecided
 	}
 	a.under = revision
 	return Note
@@ -83,7 +83,7 @@ func (a *Authentication) Prove(now int64, refused bool, revision uint64) Verdict
 	case revision == a.under, !a.on(AuthRevision):
 		return Go
 	case !a.settled(now, revision): // it may have been enabled for a moment, in which others wrote without the guard
-		return Hold
+		return Undecided
 	}
 	a.under = revision
 	return Renew

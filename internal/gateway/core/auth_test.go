@@ -42,13 +42,13 @@ func TestAnotherAuthenticationRevision(t *testing.T) {
 		running, started Verdict
 	}{
 		{1, false, 1, 0, Go, Go},
-		{10, false, 7, 0, Hold, Hold},
-		{49, false, 7, 0, Hold, Hold},
-		{50, false, 8, 0, Hold, Hold}, // it was enabled in between
-		{89, false, 8, 0, Hold, Hold},
+		{10, false, 7, 0, Undecided, Undecided},
+		{49, false, 7, 0, Undecided, Undecided},
+		{50, false, 8, 0, Undecided, Undecided}, // it was enabled in between
+		{89, false, 8, 0, Undecided, Undecided},
 		{90, false, 8, 0, Renew, Note},
 		{91, false, 8, 8, Go, Go},
-		{92, false, 9, 9, Hold, Go}, // another gateway has waited for the one that starts
+		{92, false, 9, 9, Undecided, Go}, // another gateway has waited for the one that starts
 		{93, true, 9, 9, Over, Over},
 	} {
 		if v := runs.Prove(step.now, step.refused, step.revision); v != step.running {

@@ -3,7 +3,7 @@ package core
 // Cell is a key of the chain: an object, or the revision object. [Cell.Apply] executes operations on it, for
 // internal/gateway/objects in a real chain and for the simulation in a model.
 type Cell struct {
-	Shard    uint64  // the generation of its shard: another one whenever the shard lost its state
+	Epoch    uint64  // of its shard: another one whenever the shard lost its state
 	Object   *Object // nil: none
 	Revision int64   // of the revision object; 0: none
 }
@@ -11,7 +11,7 @@ type Cell struct {
 // Apply executes one operation, with some rules switched off, and reports whether the cell has to be written. It may change the
 // object in place. Whether there is room for a new object, the caller decides.
 func (c *Cell) Apply(op *Op, without Rule) (a Answer, changed bool) {
-	a.Shard = c.Shard
+	a.Epoch = c.Epoch
 	o := c.Object
 	switch op.Kind {
 	case ReadRevision:
@@ -28,7 +28,7 @@ func (c *Cell) Apply(op *Op, without Rule) (a Answer, changed bool) {
 		changed = c.max(op, &a)
 	case Create:
 		switch {
-		case op.Shard != c.Shard, o != nil && o.Gen > op.Gen:
+		case op.Epoch != c.Epoch, o != nil && o.Gen > op.Gen:
 			a.Status = Gone
 		case o == nil || o.Gen < op.Gen:
 			c.Object, changed = &Object{Gen: op.Gen, Joining: without&Joining == 0}, true
@@ -41,7 +41,7 @@ func (c *Cell) Apply(op *Op, without Rule) (a Answer, changed bool) {
 
 func (c *Cell) max(op *Op, a *Answer) (changed bool) {
 	switch {
-	case op.Shard != c.Shard:
+	case op.Epoch != c.Epoch:
 		a.Status = Gone
 	case c.Revision == 0 && !op.Make:
 		a.Status = Miss

@@ -61,7 +61,7 @@ type OpKind uint8
 
 // The operations. The first two are reads.
 const (
-	ReadRevision OpKind = iota // answers the shard's generation and, if there is one, the revision object
+	ReadRevision OpKind = iota // answers the shard's epoch and, if there is one, the revision object
 	ReadObject
 	Max     // raises the revision object; makes it only if Make is set
 	Create  // makes an object, empty and joining, in place of one of an older generation
@@ -79,7 +79,7 @@ func (k OpKind) String() string {
 type Op struct {
 	Kind  OpKind
 	Key   string
-	Shard uint64 // Max, Create: the shard's generation
+	Epoch uint64 // Max, Create: the epoch of the shard
 	Gen   int64  // the object's generation
 	Bit   uint8
 	Stamp uint32
@@ -106,7 +106,7 @@ func (s Status) String() string { return [...]string{"OK", "GONE", "MISS", "FULL
 // Answer is a shard's answer.
 type Answer struct {
 	Status Status
-	Shard  uint64 // the shard's generation
+	Epoch  uint64 // of the shard
 	Stamp  uint32
 	Rev    int64
 	Object Object

@@ -15,7 +15,7 @@ func do(t *testing.T, s *cells, op Op, want Status) Answer {
 	t.Helper()
 	c := s.keys[op.Key]
 	if c == nil {
-		c = &Cell{Shard: s.shard}
+		c = &Cell{Epoch: s.shard}
 		s.keys[op.Key] = c
 	}
 	a, _ := c.Apply(&op, 0)
@@ -32,15 +32,15 @@ func TestOnlyCreateMakesObjects(t *testing.T) {
 	for _, kind := range []OpKind{SetBit, Resolve, Load, Remove} {
 		do(t, s, Op{Kind: kind, Key: "k", Gen: 5}, Gone)
 	}
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 6}, Gone)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 7}, OK)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 4, Shard: 7}, Gone)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 6}, Gone)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 7}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 4, Epoch: 7}, Gone)
 	do(t, s, Op{Kind: SetBit, Key: "k", Gen: 4}, Gone)
 }
 
 func TestObjectBecomesReadable(t *testing.T) {
 	s := newCells(1)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
 	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Entry: value(10)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Readable() || o.Rev != 10 {
 		t.Errorf("a joining object stores, and is not readable: %+v", o)
@@ -49,7 +49,7 @@ func TestObjectBecomesReadable(t *testing.T) {
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() || o.Rev != 10 {
 		t.Errorf("an older LOAD ends joining and stores nothing: %+v", o)
 	}
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() {
 		t.Errorf("a repeated CREATE changes nothing: %+v", o)
 	}
@@ -61,7 +61,7 @@ func TestObjectBecomesReadable(t *testing.T) {
 
 func TestStamps(t *testing.T) {
 	s := newCells(1)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
 	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(1)}, OK)
 	first := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
 	second := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
@@ -78,11 +78,11 @@ func TestStamps(t *testing.T) {
 func TestRevisionObject(t *testing.T) {
 	s := newCells(4)
 	do(t, s, Op{Kind: ReadRevision}, Miss)
-	do(t, s, Op{Kind: Max, Shard: 3, Rev: 9, Make: true}, Gone)
-	do(t, s, Op{Kind: Max, Shard: 4, Rev: 9}, Miss)
-	do(t, s, Op{Kind: Max, Shard: 4, Rev: 9, Make: true}, OK)
-	do(t, s, Op{Kind: Max, Shard: 4, Rev: 7}, OK)
-	if a := do(t, s, Op{Kind: ReadRevision}, OK); a.Rev != 9 || a.Shard != 4 {
+	do(t, s, Op{Kind: Max, Epoch: 3, Rev: 9, Make: true}, Gone)
+	do(t, s, Op{Kind: Max, Epoch: 4, Rev: 9}, Miss)
+	do(t, s, Op{Kind: Max, Epoch: 4, Rev: 9, Make: true}, OK)
+	do(t, s, Op{Kind: Max, Epoch: 4, Rev: 7}, OK)
+	if a := do(t, s, Op{Kind: ReadRevision}, OK); a.Rev != 9 || a.Epoch != 4 {
 		t.Errorf("%+v", a)
 	}
 }

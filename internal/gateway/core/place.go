@@ -33,7 +33,7 @@ type placement struct {
 	key, entry string // entry is its name in the directory
 	mod        int64  // of the directory entry that was read
 	gen        int64
-	shard      uint64
+	epoch      uint64
 	entered    int64 // revision of the new directory entry
 }
 
@@ -91,7 +91,7 @@ func (g *Gateway) Place(keys ...string) {
 			}
 			look := func(p *placement) Op { return Op{Kind: ReadObject, Key: p.key} }
 			g.each(r, look, func(p *placement, a Answer) error {
-				switch p.shard = a.Shard; {
+				switch p.epoch = a.Epoch; {
 				case a.Status == Away, l.over:
 					return ErrChain
 				case a.Status == OK && a.Object.Gen >= p.gen && g.on(Fresh):
@@ -139,7 +139,7 @@ func (g *Gateway) create(r *round) {
 		g.placed(r, ErrSession)
 		return
 	}
-	create := func(p *placement) Op { return Op{Kind: Create, Key: p.key, Shard: p.shard, Gen: p.gen} }
+	create := func(p *placement) Op { return Op{Kind: Create, Key: p.key, Epoch: p.epoch, Gen: p.gen} }
 	g.each(r, create, func(_ *placement, a Answer) error {
 		switch a.Status {
 		case OK:

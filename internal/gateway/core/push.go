@@ -3,7 +3,7 @@ package core
 // pushing is how the chain learns revisions: one push at a time, which carries the newest.
 type pushing struct {
 	done    int64 // the chain has this revision, or lost it and will get a newer one
-	shard   uint64
+	epoch   uint64
 	busy    bool
 	waiting []waiter
 }
@@ -90,7 +90,7 @@ func (g *Gateway) pushNewest() {
 	}
 	if rev := g.Newest(); rev > 0 {
 		p.busy = true
-		g.chain(Op{Kind: Max, Shard: p.shard, Rev: rev}, g.pushAnswered)
+		g.chain(Op{Kind: Max, Epoch: p.epoch, Rev: rev}, g.pushAnswered)
 	}
 }
 
@@ -107,13 +107,13 @@ func (g *Gateway) Newest() (rev int64) {
 
 func (g *Gateway) pushAnswered(a Answer) {
 	p := &g.push
-	p.busy, p.shard = false, a.Shard
+	p.busy, p.epoch = false, a.Epoch
 	switch a.Status {
 	case OK:
 		p.done = max(p.done, a.Rev)
 		g.showPushed()
 	case Miss:
-		g.makeRevision(a.Shard)
+		g.makeRevision(a.Epoch)
 		return
 	case Away: // the session lasts no more: [Gateway.Tick] asks again when another does
 		return
@@ -141,11 +141,11 @@ func (g *Gateway) pushAgain() {
 	g.pushNewest()
 }
 
-// makeRevision makes the revision object of a shard that lost it. Its revision is read after the shard's generation was learnt, so it
+// makeRevision makes the revision object of a shard that lost it. Its revision is read after its epoch was learnt, so it
 // is not below any that was revealed before the loss.
-func (g *Gateway) makeRevision(shard uint64) {
+func (g *Gateway) makeRevision(epoch uint64) {
 	g.push.busy = true
 	g.surely(nil, Request{}, func(r *Result) {
-		g.chain(Op{Kind: Max, Shard: shard, Rev: r.Rev, Make: true}, g.pushAnswered)
+		g.chain(Op{Kind: Max, Epoch: epoch, Rev: r.Rev, Make: true}, g.pushAnswered)
 	})
 }

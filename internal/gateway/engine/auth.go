@@ -101,7 +101,7 @@ func (e *Engine) mayBegin(ctx context.Context) error {
 	switch verdict {
 	case core.Over:
 		return ErrAuth
-	case core.Hold:
+	case core.Undecided:
 		return errQuiet
 	case core.Note:
 		text := strconv.FormatUint(auth.AuthRevision, 10)

@@ -305,13 +305,13 @@ func TestReceivingAfterTheHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-received; err == nil {
-		t.Error("room is given to a call that has ended")
+		t.Error("memory is given to a call that has ended")
 	}
 	s.await(t, func(c *conn) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.large.TryAcquire(largeOfConn * largeBytes) {
-			t.Fatal("the call has room")
+			t.Fatal("the call has memory")
 		}
 		if c.account.used+c.owed-c.counted != 0 {
 			t.Fatalf("%d bytes are counted", c.account.used+c.owed-c.counted)

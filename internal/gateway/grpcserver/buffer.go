@@ -16,7 +16,7 @@ const (
 
 var buffers [mostBuffer - leastBuffer + 1]sync.Pool
 
-// newBuffer returns an empty buffer with room for n bytes.
+// newBuffer returns an empty buffer with capacity for n bytes.
 func newBuffer(n int) []byte {
 	class := max(bits.Len(uint(max(n, 1)-1)), leastBuffer)
 	if class > mostBuffer {
@@ -38,7 +38,7 @@ func free(b []byte) {
 	buffers[class-leastBuffer].Put(&b)
 }
 
-// grow makes room for n bytes more in a buffer that nobody else uses.
+// grow makes capacity for n bytes more in a buffer that nobody else uses.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b

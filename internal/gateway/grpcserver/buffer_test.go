@@ -6,17 +6,17 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestBuffers requires that a buffer has room for what it is for, and not for much more.
+// TestBuffers requires that a buffer holds what it is for, and not for much more.
 func TestBuffers(t *testing.T) {
 	for n := 1; n <= 2<<mostBuffer; n = n*3/2 + 1 {
 		b := newBuffer(n)
 		if len(b) != 0 || cap(b) < n || cap(b) >= max(4*n, 2<<leastBuffer) {
-			t.Errorf("for %d bytes: length %d, room for %d", n, len(b), cap(b))
+			t.Errorf("for %d bytes: length %d, capacity %d", n, len(b), cap(b))
 		}
 		free(b)
 		grown := grow(append(newBuffer(n), "kept"...), 3*n)
 		if string(grown) != "kept" || cap(grown)-len(grown) < 3*n {
-			t.Errorf("a buffer for %d bytes has become %q, with room for %d more", n, grown, cap(grown)-len(grown))
+			t.Errorf("a buffer for %d bytes has become %q, with %d bytes of capacity more", n, grown, cap(grown)-len(grown))
 		}
 		free(grown)
 	}
@@ -25,7 +25,7 @@ func TestBuffers(t *testing.T) {
 	}
 	for n := 1; n <= 1<<mostBuffer; n *= 2 {
 		if b := newBuffer(n); cap(b) < n {
-			t.Errorf("for %d bytes: room for %d", n, cap(b))
+			t.Errorf("for %d bytes: capacity %d", n, cap(b))
 		}
 	}
 }
@@ -37,6 +37,6 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 	s := &Call{conn: &conn{server: New(Options{Codec: Proto{}})}}
 	data, err := s.encode(wrapperspb.Bytes(make([]byte, length)))
 	if err != nil || len(data) < length || cap(data) >= 4*length {
-		t.Errorf("%d bytes with room for %d, error %v", len(data), cap(data), err)
+		t.Errorf("%d bytes with capacity %d, error %v", len(data), cap(data), err)
 	}
 }

@@ -32,7 +32,7 @@ type Call struct {
 	arrived time.Time // of a call that waited for a handler
 
 	// The connection's mu guards all below.
-	room        room
+	reserved    reservation
 	age         int    // see [conn.overdue]
 	overdue     bool   // the request has not arrived in time
 	started     bool   // before all was received: a handler has the call, or gets it
@@ -199,7 +199,7 @@ func (s *Call) finish(err error) {
 	s.drop()
 	s.pump()
 	if !s.unary {
-		s.conn.room.Broadcast() // a message of the call may wait
+		s.conn.written.Broadcast() // a message of the call may wait
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *Call) ended() {
 	if c.active--; c.active > 0 {
 		return
 	}
-	c.room.Broadcast()
+	c.written.Broadcast()
 	if c.draining {
 		c.endIfIdle()
 	}
@@ -433,8 +433,8 @@ func (s *Call) SendMsg(m any) error {
 	}
 	s.head()
 	c.held += len(data)
-	c.charge(len(data) - s.room.answered) // at once: others wait for what is freed
-	s.room.answered = 0
+	c.charge(len(data) - s.reserved.answered) // at once: others wait for what is freed
+	s.reserved.answered = 0
 	s.enqueue(data)
 	if s.unary {
 		return nil
@@ -479,7 +479,7 @@ func (s *Call) sent() {
 func (s *Call) uncounted(m any) int {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	return max(size(m)-s.room.answered, 0)
+	return max(size(m)-s.reserved.answered, 0)
 }
 
 // size returns the size of a message that exists already.
@@ -500,7 +500,7 @@ func (s *Call) pace() {
 		if len(s.pending) > sendBuffer {
 			s.changed.Wait()
 		} else {
-			c.room.Wait()
+			c.written.Wait()
 		}
 	}
 }
@@ -590,7 +590,7 @@ func (s *Call) receive(b []byte) (n int, err error) {
 		switch {
 		case s.over:
 			return n, s.lost()
-		case s.overdue, s.room.late != nil && *s.room.late:
+		case s.overdue, s.reserved.late != nil && *s.reserved.late:
 			return n, errLate
 		case len(s.body) > 0:
 			n += s.take(b[n:])
@@ -634,14 +634,14 @@ func (s *Call) decompress(message []byte) ([]byte, error) {
 // readAll reads what a message becomes. It takes memory as it does.
 func (s *Call) readAll(reader io.Reader) (message []byte, err error) {
 	limit := s.conn.server.o.MaxMessageBytes
-	for room := 0; ; {
-		if room == 0 {
-			room = min(limit+1-len(message), max(firstPart, len(message)))
-			s.charge(room)
-			message = slices.Grow(message, room)
+	for free := 0; ; {
+		if free == 0 {
+			free = min(limit+1-len(message), max(firstPart, len(message)))
+			s.charge(free)
+			message = slices.Grow(message, free)
 		}
-		n, err := reader.Read(message[len(message) : len(message)+room])
-		message, room = message[:len(message)+n], room-n
+		n, err := reader.Read(message[len(message) : len(message)+free])
+		message, free = message[:len(message)+n], free-n
 		switch {
 		case len(message) > limit:
 			return nil, status.Errorf(codes.ResourceExhausted,

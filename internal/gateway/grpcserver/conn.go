@@ -41,7 +41,7 @@ type conn struct {
 	counted     int         // of the output, those that the account knows of
 	sweep       *time.Timer // looks at requests that have not arrived
 	work        *sync.Cond  // there is something to write, or nothing will be
-	room        *sync.Cond  // output has been written
+	written     *sync.Cond  // output has been written
 	answers     answers
 	calls       map[uint32]*Call
 	large       *semaphore.Weighted // requests: see [largeOfConn]
@@ -78,7 +78,7 @@ func newConn(s *Server, n net.Conn) *conn {
 		turns:  semaphore.NewWeighted(maxAnswers),
 		window: firstWindow, ours: firstWindow, initial: firstWindow, maxFrame: firstFrame,
 	}
-	c.work, c.room = sync.NewCond(&c.mu), sync.NewCond(&c.mu)
+	c.work, c.written = sync.NewCond(&c.mu), sync.NewCond(&c.mu)
 	c.ctx, c.cancel = context.WithCancel(peer.NewContext(context.Background(), peerOf(n)))
 	c.in.init()
 	name := ""
@@ -125,7 +125,7 @@ func (c *conn) run() {
 	writer.Wait()
 	c.mu.Lock()
 	for c.active > 0 && !c.panicked {
-		c.room.Wait()
+		c.written.Wait()
 	}
 	c.mu.Unlock()
 	c.account.leave()
@@ -139,7 +139,7 @@ func (c *conn) contain(part string, do func()) {
 	}
 	c.mu.Lock()
 	c.panicked = true
-	c.room.Broadcast()
+	c.written.Broadcast()
 	c.mu.Unlock()
 	c.fail(http2.ConnectionError(http2.ErrCodeInternal))
 }
@@ -187,7 +187,7 @@ func (c *conn) evict() {
 
 // abort ends all calls. The caller holds mu.
 func (c *conn) abort() {
-	c.room.Broadcast()
+	c.written.Broadcast()
 	for id, call := range c.calls {
 		delete(c.calls, id)
 		call.abort()
@@ -261,7 +261,7 @@ func (c *conn) pace() error {
 	c.frames++
 	c.count()
 	for len(c.out)+c.writing > maxOutputBytes && !c.closed {
-		c.room.Wait()
+		c.written.Wait()
 	}
 	if c.closed {
 		return net.ErrClosed
@@ -360,7 +360,7 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 	return err
 }
 
-// grant takes more room of the client's.
+// grant takes a larger window of the client's.
 func (c *conn) grant(f *http2.WindowUpdateFrame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -454,7 +454,7 @@ func (c *conn) wrote() {
 	c.writing = 0
 	c.resume()
 	c.count()
-	c.room.Broadcast()
+	c.written.Broadcast()
 }
 
 // keep returns a buffer to be used again; nil if an idle connection may not keep as much.

@@ -72,7 +72,7 @@ func (p *page) Read(b []byte) (int, error) {
 		switch {
 		case p.over:
 			return 0, p.lost()
-		case p.room.late != nil && *p.room.late:
+		case p.reserved.late != nil && *p.reserved.late:
 			return 0, os.ErrDeadlineExceeded
 		case len(p.body) > 0:
 			return p.take(b), nil
@@ -95,7 +95,7 @@ func (p *page) SetReadDeadline(t time.Time) error {
 	}
 	p.conn.mu.Lock()
 	defer p.conn.mu.Unlock()
-	p.deadline, p.room.late = nil, nil
+	p.deadline, p.reserved.late = nil, nil
 	return nil
 }
 

@@ -231,7 +231,7 @@ func (c *conn) takeData(f *http2.DataFrame) (call *Call, start, complete bool, e
 	call.body = append(call.body, data...)
 	c.charge(len(data))
 	// A large request is taken in parts. So is every request while the connection's window is nearly used up: it would
-	// hold the beginnings of many, and room for the end of none.
+	// hold the beginnings of many, and the end of none.
 	large := len(call.body) >= smallBytes || len(call.body) >= prefixBytes && messageBytes(call.body) > smallBytes
 	start = !call.started && (large || c.ours < connWindow/4)
 	call.started = call.started || start

@@ -61,7 +61,7 @@ type pending struct {
 type known struct {
 	valid     bool
 	version   uint64 // 0: the key does not exist
-	core.Cell        // the shard's generation is its epoch: that changes whenever the state is lost, and more often
+	core.Cell        // its epoch changes whenever the state is lost, and more often
 }
 
 // New makes a store; the prefix keeps etcds apart that share a chain. near may be nil.
@@ -183,11 +183,11 @@ func (s *Store) look(ctx context.Context, op *core.Op) (known, error) {
 func seen(op *core.Op, r client.Result, err error) (known, error) {
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return known{valid: true, Cell: core.Cell{Shard: uint64(r.Epoch)}}, nil
+		return known{valid: true, Cell: core.Cell{Epoch: uint64(r.Epoch)}}, nil
 	case err != nil:
 		return known{}, err
 	}
-	k := known{valid: true, version: r.Version, Cell: core.Cell{Shard: uint64(r.Epoch)}}
+	k := known{valid: true, version: r.Version, Cell: core.Cell{Epoch: uint64(r.Epoch)}}
 	return k, k.decode(op, r.Value)
 }
 
@@ -310,7 +310,7 @@ func (s *Store) try(ctx context.Context, key string, l *line, batch []pending) (
 		case err == nil:
 			return answers, nil
 		case errors.As(err, &failed) && failed.Version != 0 && !failed.ValueUnknown && len(failed.Value) > 0:
-			l.known, fresh = known{valid: true, version: failed.Version, Cell: core.Cell{Shard: l.known.Shard}}, true
+			l.known, fresh = known{valid: true, version: failed.Version, Cell: core.Cell{Epoch: l.known.Epoch}}, true
 			if err := l.known.decode(batch[0].op, failed.Value); err != nil {
 				return nil, err
 			}
@@ -346,9 +346,9 @@ func (s *Store) write(ctx context.Context, key string, l *line, next *known) err
 		next.Object.State, next.Object.Value = core.NotCacheable, ""
 		value = encode(value[:0], next.Object)
 	}
-	outcome := s.chain.Do(ctx, []client.Op{client.CASOp(key, l.known.version, value).InEpoch(uint32(l.known.Shard))})[0]
+	outcome := s.chain.Do(ctx, []client.Op{client.CASOp(key, l.known.version, value).InEpoch(uint32(l.known.Epoch))})[0]
 	if outcome.Err == nil {
-		next.version, next.Shard = outcome.Version, uint64(outcome.Epoch)
+		next.version, next.Epoch = outcome.Version, uint64(outcome.Epoch)
 		l.known = *next
 	}
 	return outcome.Err

@@ -12,9 +12,9 @@ import (
 )
 
 // draw makes an operation, mostly of the generation that its key has.
-func draw(rng *rand.Rand, shard uint64, gens map[string]int64) core.Op {
+func draw(rng *rand.Rand, epoch uint64, gens map[string]int64) core.Op {
 	op := core.Op{
-		Kind: core.OpKind(rng.IntN(int(core.Remove) + 1)), Key: fmt.Sprint("k", rng.IntN(3)), Shard: shard, Bit: uint8(rng.IntN(3)),
+		Kind: core.OpKind(rng.IntN(int(core.Remove) + 1)), Key: fmt.Sprint("k", rng.IntN(3)), Epoch: epoch, Bit: uint8(rng.IntN(3)),
 		Stamp: uint32(rng.IntN(6)), Clear: rng.IntN(2) == 0, Rev: rng.Int64N(1000), Make: rng.IntN(2) == 0,
 	}
 	op.Gen = max(1, gens[op.Key]+int64(rng.IntN(3)-1)*int64(rng.IntN(2)))
@@ -23,7 +23,7 @@ func draw(rng *rand.Rand, shard uint64, gens map[string]int64) core.Op {
 		op.Entry.Create, op.Entry.Version, op.Entry.Value = 1+rng.Int64N(9), 1+rng.Int64N(9), fmt.Sprint(rng.Uint64())
 	}
 	if rng.IntN(20) == 0 {
-		op.Shard++
+		op.Epoch++
 	}
 	if op.Kind == core.Create {
 		gens[op.Key] = max(gens[op.Key], op.Gen)
@@ -56,9 +56,9 @@ func TestStoreIsTheModelsShard(t *testing.T) {
 		}
 	}
 	first := run(core.Op{Kind: core.ReadRevision})
-	model, gens, statuses := gatewaysim.NewShard(first.Shard, 100, 0), make(map[string]int64), make(map[core.Status]int)
+	model, gens, statuses := gatewaysim.NewShard(first.Epoch, 100, 0), make(map[string]int64), make(map[core.Status]int)
 	for i := range 3000 {
-		op := draw(rng, first.Shard, gens)
+		op := draw(rng, first.Epoch, gens)
 		got, want := visible(run(op)), visible(model.Do(&op))
 		if got != want {
 			t.Fatalf("operation %d, %+v: the chain answers %+v, and the model %+v", i, op, got, want)

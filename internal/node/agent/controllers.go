@@ -33,11 +33,11 @@ func (f *following) tell(w *controllerv1.Welcome) (connected []string, news bool
 	return connected, true
 }
 
-// generation identifies the set in heartbeats. known is false before the first welcome.
-func (f *following) generation() (generation uint32, known bool) {
+// setID identifies the set in heartbeats. known is false before the first welcome.
+func (f *following) setID() (setID uint32, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return reconfig.GenerationOf(f.members), f.known
+	return reconfig.SetIDOf(f.members), f.known
 }
 
 // granter is the place of a controller among the members; -1: it is none.

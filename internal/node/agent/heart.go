@@ -21,11 +21,11 @@ func newHeartKey() (s wire.Secret) {
 
 // tellHeart gives the key of heartbeats to the plane, and to the controller that welcomed the node.
 func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
-	generation, known := m.set.generation()
+	setID, known := m.set.setID()
 	if w.GetNode() == 0 || !known {
 		return
 	}
-	heart := chain.Heart{Key: m.heartKey, Node: w.GetNode(), Incarnation: m.join.Identity.Incarnation, Generation: generation}
+	heart := chain.Heart{Key: m.heartKey, Node: w.GetNode(), Incarnation: m.join.Identity.Incarnation, SetID: setID}
 	m.hearting.Lock()
 	defer m.hearting.Unlock()
 	if m.heart != heart {

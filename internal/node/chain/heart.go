@@ -10,7 +10,7 @@ import (
 type Heart struct {
 	Key         wire.Secret
 	Node        uint32
-	Generation  uint32 // of the set of controllers
+	SetID       uint32 // of the set of controllers
 	Incarnation uint64
 }
 
@@ -85,7 +85,7 @@ func (n *Node) heartbeat(now uint64, datagram []byte, h *wire.Heartbeat) wire.Ou
 		return outcome
 	case h.Answer:
 		return wire.OutcomeMalformed
-	case h.Node != n.heart.Node || h.Generation != n.heart.Generation || h.Incarnation != n.heart.Incarnation:
+	case h.Node != n.heart.Node || h.SetID != n.heart.SetID || h.Incarnation != n.heart.Incarnation:
 		return wire.OutcomeBadTag
 	}
 	n.compare(now, h)

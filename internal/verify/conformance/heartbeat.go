@@ -15,14 +15,14 @@ const heartbeatWord = "heartbeat"
 // testHeart identifies the heartbeats for nodes in tests.
 func testHeart() chain.Heart {
 	return chain.Heart{Key: wire.Secret(bytes.Repeat([]byte{7, 11}, len(wire.Secret{})/2)), Node: 3,
-		Generation: 1, Incarnation: 99}
+		SetID: 1, Incarnation: 99}
 }
 
 // addHeart reads a line "heart node=... generation=... incarnation=...".
 func (c *Case) addHeart(w *words) {
 	h := testHeart()
 	h.Node = uint32(w.number("node", 32, uint64(h.Node)))
-	h.Generation = uint32(w.number("generation", 32, uint64(h.Generation)))
+	h.SetID = uint32(w.number("generation", 32, uint64(h.SetID)))
 	h.Incarnation = w.number("incarnation", 64, h.Incarnation)
 	c.State.Heart = &h
 }
@@ -33,7 +33,7 @@ func (c *Case) heartbeat(w *words) []byte {
 	h := wire.Heartbeat{
 		Answer: w.flag("answer"), Granter: uint8(w.number("granter", 8, 0)), Majority: uint8(w.number("majority", 8, 1)),
 		Node:        uint32(w.number("node", 32, uint64(t.Node))),
-		Generation:  uint32(w.number("generation", 32, uint64(t.Generation))),
+		SetID:       uint32(w.number("generation", 32, uint64(t.SetID))),
 		Incarnation: w.number("incarnation", 64, t.Incarnation), Request: w.number("request", 64, defaultRequest),
 		Stamp: Now + uint64(w.duration("stamp")), Lease: uint64(w.duration("lease")),
 	}
@@ -68,7 +68,7 @@ func showHeartbeat(b []byte) (string, error) {
 	l.number("granter", uint64(h.Granter))
 	l.number("majority", uint64(h.Majority))
 	l.number("node", uint64(h.Node))
-	l.number("generation", uint64(h.Generation))
+	l.number("generation", uint64(h.SetID))
 	l.number("incarnation", h.Incarnation)
 	if h.Request != defaultRequest {
 		l.number("request", h.Request)
@@ -88,7 +88,7 @@ func showHeartbeat(b []byte) (string, error) {
 func (r *round) heartbeat() []byte {
 	t := testHeart()
 	h := wire.Heartbeat{
-		Granter: uint8(r.rng.IntN(4)), Majority: uint8(1 + r.rng.IntN(3)), Node: t.Node, Generation: t.Generation,
+		Granter: uint8(r.rng.IntN(4)), Majority: uint8(1 + r.rng.IntN(3)), Node: t.Node, SetID: t.SetID,
 		Incarnation: t.Incarnation,
 		Request:     r.rng.Uint64N(1000), Stamp: Now - r.rng.Uint64N(uint64(time.Second)),
 		Lease: r.rng.Uint64N(uint64(time.Second)),
@@ -100,7 +100,7 @@ func (r *round) heartbeat() []byte {
 	case 0:
 		h.Node++
 	case 1:
-		h.Generation++
+		h.SetID++
 	case 2:
 		h.Incarnation++
 	case 3:

@@ -4,24 +4,24 @@ import "github.com/netcraq/netcraq/internal/gateway/core"
 
 // Shard is a model of a shard of the chain: it executes operations on its cells, one at a time.
 type Shard struct {
-	generation uint64
-	revision   int64 // 0: there is no revision object
-	objects    map[string]*core.Object
-	capacity   int
-	without    core.Rule
+	epoch    uint64
+	revision int64 // 0: there is no revision object
+	objects  map[string]*core.Object
+	capacity int
+	without  core.Rule
 }
 
-// NewShard makes a shard without objects. The generation is another one whenever the shard lost its state.
-func NewShard(generation uint64, capacity int, without core.Rule) *Shard {
-	return &Shard{generation: generation, objects: make(map[string]*core.Object), capacity: capacity, without: without}
+// NewShard makes a shard without objects. The epoch is another one whenever the shard lost its state.
+func NewShard(epoch uint64, capacity int, without core.Rule) *Shard {
+	return &Shard{epoch: epoch, objects: make(map[string]*core.Object), capacity: capacity, without: without}
 }
 
-// Generation returns the shard's generation.
-func (s *Shard) Generation() uint64 { return s.generation }
+// Epoch returns the shard's epoch.
+func (s *Shard) Epoch() uint64 { return s.epoch }
 
 // Do executes one operation.
 func (s *Shard) Do(op *core.Op) core.Answer {
-	c := core.Cell{Shard: s.generation, Object: s.objects[op.Key], Revision: s.revision}
+	c := core.Cell{Epoch: s.epoch, Object: s.objects[op.Key], Revision: s.revision}
 	full := c.Object == nil && len(s.objects) >= s.capacity
 	a, _ := c.Apply(op, s.without)
 	switch {

@@ -117,11 +117,11 @@ func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Res
 
 // shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
 type shard struct {
-	generation uint64
-	without    core.Rule
-	eras       eras
-	done       map[session]core.Answer
-	away       uint64
+	epoch   uint64
+	without core.Rule
+	eras    eras
+	done    map[session]core.Answer
+	away    uint64
 }
 
 // session identifies an operation of a process.
@@ -138,8 +138,8 @@ func (w *world) shardOf(op *core.Op) *shard {
 }
 
 func (w *world) newShard() *shard {
-	w.generations++
-	return &shard{generation: w.generations, without: w.Without, eras: make(eras), done: make(map[session]core.Answer)}
+	w.epochs++
+	return &shard{epoch: w.epochs, without: w.Without, eras: make(eras), done: make(map[session]core.Answer)}
 }
 
 // callChain sends an operation of the core.

@@ -254,7 +254,7 @@ type eras map[string]*Shard
 
 func (s *shard) of(era string) *Shard {
 	if s.eras[era] == nil {
-		s.eras[era] = NewShard(s.generation, 64, s.without)
+		s.eras[era] = NewShard(s.epoch, 64, s.without)
 	}
 	return s.eras[era]
 }

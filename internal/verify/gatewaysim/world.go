@@ -23,26 +23,26 @@ const (
 type world struct {
 	Config
 	*seeded.Clock
-	rng         *rand.Rand
-	etcd        *etcd
-	shards      []*shard
-	generations uint64
-	gateways    []*gateway
-	clients     []*client
-	busy        int // clients that are not done
-	revealed    int64
-	calm        bool
-	traced      bool
-	txns        uint64
-	identities  map[uint64]identity // of transactions
-	plan        string              // a key that will be written past the gateways
-	past        string              // it was written
-	allowed     bool                // it may be placed again
-	settled     bool                // no hit may be older than such a write any more
-	lost        []lost              // histories of etcd that ended
-	meeting     meeting
-	left        bool // all gateways have ended
-	result      *Result
+	rng        *rand.Rand
+	etcd       *etcd
+	shards     []*shard
+	epochs     uint64
+	gateways   []*gateway
+	clients    []*client
+	busy       int // clients that are not done
+	revealed   int64
+	calm       bool
+	traced     bool
+	txns       uint64
+	identities map[uint64]identity // of transactions
+	plan       string              // a key that will be written past the gateways
+	past       string              // it was written
+	allowed    bool                // it may be placed again
+	settled    bool                // no hit may be older than such a write any more
+	lost       []lost              // histories of etcd that ended
+	meeting    meeting
+	left       bool // all gateways have ended
+	result     *Result
 }
 
 // Result is the result of a run.

@@ -13,8 +13,8 @@ import (
 // Heartbeats go from each controller to the data planes of nodes, which answer while their agents pause or are away
 // (H1 to H4).
 
-// generation names the set of controllers, which stays as it is.
-const generation = 1
+// setID names the set of controllers, which stays as it is.
+const setID = 1
 
 // heart is a controller's state of a node's data plane.
 type heart struct {
@@ -29,7 +29,7 @@ type heart struct {
 // tellHeart gives the plane, and a controller that registered the node, the identification of its heartbeats.
 func (a *agent) tellHeart(c *controller) {
 	n := a.n
-	h := chain.Heart{Key: n.heartKey, Node: uint32(a.id), Generation: generation, Incarnation: n.incarnation}
+	h := chain.Heart{Key: n.heartKey, Node: uint32(a.id), SetID: setID, Incarnation: n.incarnation}
 	if n.heart != h {
 		n.w.watch.fail(n.plane.SetHeart(h))
 		n.heart = h
@@ -73,7 +73,7 @@ func (c *controller) next(id reconfig.NodeID, h *heart) packet {
 	h.request = max(h.request+1, wire.HeartbeatTime(uint8(c.process), uint64(c.time())))
 	b := wire.Heartbeat{
 		Granter: uint8(c.number), Majority: uint8(c.state.Controllers.Majority()), Node: uint32(id),
-		Generation:  generation,
+		SetID:       setID,
 		Incarnation: h.incarnation, Request: h.request,
 	}
 	if c.grantor.Grants(id, h.incarnation) {

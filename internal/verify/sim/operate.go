@@ -195,7 +195,7 @@ func (w *world) unwhole() (shard int, why string) {
 		want := min(s.Settings.Replicas+int(at.Extra), usable, wire.MaxChain)
 		switch members := w.watch.settled(uint16(shard)); {
 		case at.Lost, at.Epoch == 0 && usable < s.Settings.Replicas:
-		case at.Learner != 0 || at.Hold != 0:
+		case at.Learner != 0 || at.FrozenFor != 0:
 			return shard, "it is being copied"
 		case members == nil:
 			return shard, fmt.Sprintf("it is not active in epoch %d", at.Epoch)

@@ -139,6 +139,6 @@ func (s *store) noteChange(change *reconfig.Change) {
 	for _, shard := range slices.Sorted(maps.Keys(change.Shards)) {
 		n := change.Shards[shard]
 		s.w.note(int(shard), every, "stored, change %d: shard %d has epoch %d, members %v, learner %d, hold %d, lost %v",
-			change.Number, shard, n.Epoch, n.Members, n.Learner, n.Hold, n.Lost)
+			change.Number, shard, n.Epoch, n.Members, n.Learner, n.FrozenFor, n.Lost)
 	}
 }

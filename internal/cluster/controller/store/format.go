@@ -91,17 +91,17 @@ type pageRecord struct {
 }
 
 type shardRecord struct {
-	Epoch   uint32            `json:"epoch"`
-	Members []reconfig.NodeID `json:"members,omitempty"`
-	Learner reconfig.NodeID   `json:"learner,omitempty"`
-	Hold    reconfig.NodeID   `json:"hold,omitempty"`
-	Extra   uint8             `json:"extra,omitempty"`
-	Fresh   bool              `json:"fresh,omitempty"`
-	Lost    bool              `json:"lost,omitempty"`
-	Born    uint32            `json:"born,omitempty"`
-	Floor   uint64            `json:"floor,omitempty,string"`
-	Bar     uint64            `json:"bar,omitempty,string"`
-	Swept   uint32            `json:"swept,omitempty"`
+	Epoch     uint32            `json:"epoch"`
+	Members   []reconfig.NodeID `json:"members,omitempty"`
+	Learner   reconfig.NodeID   `json:"learner,omitempty"`
+	FrozenFor reconfig.NodeID   `json:"hold,omitempty"`
+	Extra     uint8             `json:"extra,omitempty"`
+	Fresh     bool              `json:"fresh,omitempty"`
+	Lost      bool              `json:"lost,omitempty"`
+	Born      uint32            `json:"born,omitempty"`
+	Floor     uint64            `json:"floor,omitempty,string"`
+	Bar       uint64            `json:"bar,omitempty,string"`
+	Swept     uint32            `json:"swept,omitempty"`
 }
 
 // encode writes a record; none of them can fail.

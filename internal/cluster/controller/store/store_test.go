@@ -156,7 +156,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 			Leaving: reconfig.Controller{Name: "c3", Address: "127.0.0.3:4413"}, Since: l.State.Change + 1,
 		},
 		Shards: map[uint16]reconfig.Shard{0: {Epoch: 3, Members: []reconfig.NodeID{1, 2}, Learner: 2},
-			255: {Epoch: 1, Members: []reconfig.NodeID{2}, Hold: 1, Extra: 2, Lost: true, Born: 1}},
+			255: {Epoch: 1, Members: []reconfig.NodeID{2}, FrozenFor: 1, Extra: 2, Lost: true, Born: 1}},
 	}
 	if err := l.Apply(within(t), change); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) 
 // FromGrant is a grant for a node.
 func FromGrant(g reconfig.Grant) *controllerv1.Grant {
 	return &controllerv1.Grant{
-		StampNs: g.Stamp, LeaseUs: uint32(g.Lease.Microseconds()), Majority: uint32(g.Majority), Generation: g.Generation,
+		StampNs: g.Stamp, LeaseUs: uint32(g.Lease.Microseconds()), Majority: uint32(g.Majority), Generation: g.SetID,
 	}
 }
 
@@ -54,7 +54,7 @@ func FromGrant(g reconfig.Grant) *controllerv1.Grant {
 func Grant(in *controllerv1.Grant) reconfig.Grant {
 	return reconfig.Grant{
 		Stamp: in.GetStampNs(), Lease: time.Duration(in.GetLeaseUs()) * time.Microsecond, Majority: int(in.GetMajority()),
-		Generation: in.GetGeneration(),
+		SetID: in.GetGeneration(),
 	}
 }
 

@@ -62,7 +62,7 @@ func (o *objects) setHeart(h chain.Heart, outlast func() error) error {
 	}
 	binary.BigEndian.PutUint64(next.Incarnation[:], h.Incarnation)
 	binary.BigEndian.PutUint32(next.Node[:], h.Node)
-	binary.BigEndian.PutUint32(next.Generation[:], h.Generation)
+	binary.BigEndian.PutUint32(next.Generation[:], h.SetID)
 	for _, step := range []func() error{
 		func() error { return o.runSetHeart(&nqHeartRequest{}) }, outlast, func() error { return o.runSetHeart(&next) },
 	} {

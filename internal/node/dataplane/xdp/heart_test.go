@@ -18,10 +18,10 @@ import (
 func TestGrantsOfAnotherSet(t *testing.T) {
 	const rounds, looks, threads = 3000, 20, 3
 	l := newLone(t, chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4})
-	one := chain.Heart{Key: wire.Secret{1}, Node: 1, Generation: 1, Incarnation: 1}
+	one := chain.Heart{Key: wire.Secret{1}, Node: 1, SetID: 1, Incarnation: 1}
 	other := one
-	other.Generation++
-	grant := wire.Heartbeat{Granter: 2, Majority: 2, Node: 1, Generation: 1, Incarnation: 1, Stamp: 1, Lease: 1 << 40}
+	other.SetID++
+	grant := wire.Heartbeat{Granter: 2, Majority: 2, Node: 1, SetID: 1, Incarnation: 1, Stamp: 1, Lease: 1 << 40}
 	p := frame.Packet{From: at(9), To: conformance.Me, Message: grant.Append(nil, &one.Key)}
 	datagram := frame.Append(nil, &p)
 	var over atomic.Bool

@@ -43,7 +43,7 @@ func ask(datagram []byte, accept func(answer []byte) error) error {
 func TestLoopbackNeedsNoAgent(t *testing.T) {
 	onlyWithDetours(t)
 	o := testOptions(t)
-	heart := chain.Heart{Key: wire.Secret{1}, Node: 1, Generation: 1, Incarnation: 1}
+	heart := chain.Heart{Key: wire.Secret{1}, Node: 1, SetID: 1, Incarnation: 1}
 	key := wire.Key{Hi: 1}
 	inNamespace(t, func() error {
 		for _, tags := range []wire.Tags{wire.TagsOff, wire.TagsAccepted} { // reads are the agent's from there on
@@ -59,7 +59,7 @@ func TestLoopbackNeedsNoAgent(t *testing.T) {
 			if err = errors.Join(err, p.Close()); err != nil {
 				return err
 			}
-			beat := wire.Heartbeat{Granter: 2, Majority: 2, Node: 1, Generation: 1, Incarnation: 1, Request: 7}
+			beat := wire.Heartbeat{Granter: 2, Majority: 2, Node: 1, SetID: 1, Incarnation: 1, Request: 7}
 			err = ask(beat.Append(nil, &heart.Key), func(b []byte) error {
 				var answer wire.Heartbeat
 				if got := wire.ReadHeartbeat(b, &heart.Key, &answer); got != wire.Accepted || !answer.Answer || answer.Request != 7 {

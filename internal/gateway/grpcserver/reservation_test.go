@@ -96,7 +96,7 @@ func (s *tested) any(holds func(*conn) bool) bool {
 	return false
 }
 
-// TestRequestThatDoesNotArrive: a large request that does not arrive ends, and so does one that waits for room.
+// TestRequestThatDoesNotArrive: a large request that does not arrive ends, and so does one that waits for memory.
 func TestRequestThatDoesNotArrive(t *testing.T) {
 	s := startServer(t, smallLimit, func(o *Options) { o.ReceiveTimeout = time.Millisecond })
 	c := connect(t, s.address)

@@ -14,9 +14,9 @@ import (
 // takes the memory of its server as its requests arrive: see [Memory].
 const largeOfConn = 16
 
-// room is what a call holds of the memory for requests, and for an answer that was received. The connection's mu guards it:
+// reservation is what a call has taken of the memory for requests, and for an answer that was received. The connection's mu guards it:
 // a stream may receive a request on another goroutine than its handler's, after the handler has ended.
-type room struct {
+type reservation struct {
 	bytes    int64
 	charged  int   // as the request arrives
 	answered int   // of an answer that was received from elsewhere and is not encoded yet
@@ -24,7 +24,7 @@ type room struct {
 	closed   bool  // the handler has ended: nothing is taken any more
 }
 
-// reserve waits for room for a request of n bytes.
+// reserve waits for the memory of a request of n bytes.
 func (s *Call) reserve(n int) error {
 	s.release()
 	if n <= smallBytes {
@@ -33,15 +33,15 @@ func (s *Call) reserve(n int) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.conn.server.o.ReceiveTimeout)
 	defer cancel()
 	if err := s.conn.large.Acquire(ctx, int64(n)); err != nil {
-		return s.noRoom()
+		return s.tooManyLarge()
 	}
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if s.room.closed {
+	if s.reserved.closed {
 		s.conn.large.Release(int64(n))
 		return s.lost()
 	}
-	s.room.bytes = int64(n)
+	s.reserved.bytes = int64(n)
 	return nil
 }
 
@@ -49,8 +49,8 @@ func (s *Call) reserve(n int) error {
 func (s *Call) charge(n int) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if !s.room.closed {
-		s.room.charged += n
+	if !s.reserved.closed {
+		s.reserved.charged += n
 		s.conn.charge(n)
 	}
 }
@@ -59,14 +59,14 @@ func (s *Call) charge(n int) {
 func (s *Call) holds(answer int) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if !s.room.closed {
-		s.conn.charge(answer - s.room.answered)
-		s.room.answered = answer
+	if !s.reserved.closed {
+		s.conn.charge(answer - s.reserved.answered)
+		s.reserved.answered = answer
 	}
 }
 
-// noRoom is the error of a request for which there is no room in time.
-func (s *Call) noRoom() error {
+// tooManyLarge is the error of a request whose memory is not free in time.
+func (s *Call) tooManyLarge() error {
 	if s.ctx.Err() != nil {
 		return s.lost()
 	}
@@ -74,7 +74,7 @@ func (s *Call) noRoom() error {
 		"too many large requests are under way on this connection: try again, or use another one")
 }
 
-// release gives back the room of the call's last request.
+// release gives back the memory of the call's last request.
 func (s *Call) release() {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -83,16 +83,16 @@ func (s *Call) release() {
 
 // leave does the work of release. The caller holds mu.
 func (s *Call) leave() {
-	s.conn.large.Release(s.room.bytes)
-	s.conn.charge(-s.room.charged)
-	s.room.bytes, s.room.charged, s.room.late = 0, 0, nil
+	s.conn.large.Release(s.reserved.bytes)
+	s.conn.charge(-s.reserved.charged)
+	s.reserved.bytes, s.reserved.charged, s.reserved.late = 0, 0, nil
 }
 
-// close gives back all room, for good. The caller holds mu.
+// close gives back all memory, for good. The caller holds mu.
 func (s *Call) close() {
 	s.leave()
-	s.conn.charge(-s.room.answered)
-	s.room.answered, s.room.closed = 0, true
+	s.conn.charge(-s.reserved.answered)
+	s.reserved.answered, s.reserved.closed = 0, true
 }
 
 // expire ends the wait for a request that has not arrived by then. The result stops the timer.
@@ -100,7 +100,7 @@ func (s *Call) expire(after time.Duration) (stop func() bool) {
 	c, late := s.conn, new(bool)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.room.late = late
+	s.reserved.late = late
 	return c.after(after, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Call) takeTurn(taken func() int, n int, size func() int) error {
 		return s.lost()
 	}
 	s.turn = true
-	s.room.answered += n
+	s.reserved.answered += n
 	return nil
 }
 
