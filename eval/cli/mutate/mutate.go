@@ -17,7 +17,7 @@ import (
 // Commands returns the commands of this group.
 func Commands() []*cobra.Command { return []*cobra.Command{newCommand()} }
 
-const planes = "xdp, chain, reconfig or core"
+const planes = "xdp, p4, chain, reconfig or core"
 
 type options struct {
 	plane, source   string
@@ -43,6 +43,9 @@ without tags and with them. A mutant that the kernel's verifier refuses counts a
 have a class: "unreached", no message of the tests goes the way that the mutant closes; "slower", the results are the same,
 but the fast path leaves more messages to the slow path; "unnoticed", the results are the same.
 
+p4: a conditional jump of the compiled program is always or never taken. The tests are the vectors, with and without
+--relay of nodes, and random packets.
+
 chain, reconfig, core: a condition of the pure machine in Go is always or never true, or a comparison has the other
 boundary. The tests are the machine's own and a bounded simulation. They are compiled from the source in --source.`,
 		Example: `  netcraq mutate --plane xdp --sample 300 --json
@@ -57,7 +60,7 @@ boundary. The tests are the machine's own and a bounded simulation. They are com
 	f.StringVar(&o.plane, "plane", cli.PlaneXDP, planes)
 	f.IntVar(&o.sample, "sample", 300, "number of mutants to try")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the sample and of the random packets")
-	f.IntVar(&o.packets, "packets", 10_000, "number of random packets for each mutant of --plane xdp")
+	f.IntVar(&o.packets, "packets", 10_000, "number of random packets for each mutant of --plane xdp or p4")
 	f.StringVar(&o.source, "source", ".", "folder of the source of NetCRAQ, for planes in Go")
 	f.IntVar(&o.skip, "skip", 0, "number of mutants of the sample to leave out, which an earlier run has drawn")
 	f.StringVar(&o.at, "at", "", "FILE:LINE, as in the list of survivors: try mutants of this line only")
@@ -86,6 +89,8 @@ func (o *options) subject(ctx context.Context) (subject, error) {
 		return nil, cli.UsageError(fmt.Errorf("--packets %d: want 0 or more packets", o.packets))
 	case o.plane == cli.PlaneXDP:
 		return mutate.NewXDP(o.packets, o.seed)
+	case o.plane == cli.PlaneP4:
+		return mutate.NewP4(o.packets, o.seed)
 	case mutate.IsGo(o.plane):
 		return mutate.NewGo(ctx, o.plane, o.source)
 	}

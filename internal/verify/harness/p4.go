@@ -19,12 +19,19 @@ import (
 type P4 struct {
 	*p4.Harness
 	options chain.Options
+	program []byte // nil: that of nodes
 }
 
 var _ conformance.Target = (*P4)(nil)
 
 // NewP4 makes a target without a node.
 func NewP4() *P4 { return new(P4) }
+
+// SetProgram changes the program from the next Reset on; nil: that of nodes.
+func (m *P4) SetProgram(program []byte) error {
+	m.program = program
+	return m.Close()
+}
 
 // P4Within restricts a node's options to those that a P4 node supports.
 func P4Within(o chain.Options) chain.Options {
@@ -52,7 +59,7 @@ func (m *P4) Reset(o chain.Options) error {
 		hosts = append(hosts, host)
 	}
 	var err error
-	m.Harness, err = p4.NewHarness(conformance.Me, o, hosts, func(a netip.Addr) [6]byte { return conformance.MACOf(a) })
+	m.Harness, err = p4.NewHarness(m.program, conformance.Me, o, hosts, func(a netip.Addr) [6]byte { return conformance.MACOf(a) })
 	m.options = o
 	return err
 }

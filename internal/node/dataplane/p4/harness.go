@@ -18,10 +18,14 @@ type Harness struct {
 	now uint64
 }
 
-// NewHarness makes a node without state, whose switch knows a way to each of the hosts.
-func NewHarness(self netip.AddrPort, o chain.Options, hosts []netip.Addr,
+// NewHarness makes a node without state, whose switch knows a way to each of the hosts. program is the compiled program;
+// nil: that of nodes.
+func NewHarness(program []byte, self netip.AddrPort, o chain.Options, hosts []netip.Addr,
 	macOf func(netip.Addr) [6]byte) (*Harness, error) {
-	sw, err := StartSWX(artefacts.Program, EngineMegabytes)
+	if program == nil {
+		program = artefacts.Program
+	}
+	sw, err := StartSWX(program, EngineMegabytes)
 	if err != nil {
 		return nil, err
 	}

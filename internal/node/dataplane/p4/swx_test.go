@@ -17,7 +17,7 @@ func machine(t *testing.T, o chain.Options) *Harness {
 	t.Helper()
 	enginetest.Need(t)
 	self := netip.MustParseAddrPort("10.77.0.2:4411")
-	m, err := NewHarness(self, o, nil, func(netip.Addr) [6]byte { return [6]byte{2} })
+	m, err := NewHarness(nil, self, o, nil, func(netip.Addr) [6]byte { return [6]byte{2} })
 	if err != nil {
 		t.Fatal(err)
 	}
