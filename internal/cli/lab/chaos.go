@@ -34,12 +34,15 @@ type chaosFlags struct {
 	gateway       bool
 	memory        bool
 	member        bool
+	keyspace      bool
 	without       string // a rule of members
 	json          bool
 }
 
 // servers reports whether the trial is one of servers of etcd's API.
-func (flags *chaosFlags) servers() bool { return flags.gateway || flags.memory || flags.member }
+func (flags *chaosFlags) servers() bool {
+	return flags.gateway || flags.memory || flags.member || flags.keyspace
+}
 
 func newLabChaosCommand(name *string) *cobra.Command {
 	flags := chaosFlags{ManagedFlags: ManagedDefaults()}
@@ -59,7 +62,8 @@ every acknowledged write is read from every node that must have it. The lab is r
 With --gateway every host of a controller also runs a member of etcd and a gateway, which are killed, paused and cut off too. Clients
 use all gateways at once: reads of keys and ranges, puts, deletions, transactions, leases, watches. Everything that they see is
 compared with etcd's history, revisions included. With --memory the gateways serve a keyspace in the memory of the chains, without
-an etcd, and the history is that of the keyspace.
+an etcd, and the history is that of the keyspace. With --keyspace it is on disks: gateways also lose their data or find a wrong bit
+in it, all gateways are killed at once, all nodes lose their state at once, and all processes end at once.
 
 With --member every host of a controller also runs a member of an etcd that reads through the chain (netcraq etcd). Members are
 killed, paused for longer than their session lasts, cut off from each other or from the chain, removed and added again, as learners
@@ -68,13 +72,14 @@ too, replaced by plain etcd and back, and switched off and on. Clients use all m
   netcraq lab chaos --minutes 0.5 --seed 7 --json
   netcraq lab chaos --gateway --minutes 10
   netcraq lab chaos --memory --minutes 5
+  netcraq lab chaos --keyspace --minutes 30
   netcraq lab chaos --member --minutes 10
   netcraq lab chaos --member --minutes 1 --without push     # it has to fail`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			lab := privateLab(c, chaosLab, *name, &flags.seed)
 			if flags.servers() && c.Flags().Changed("stopped") {
-				return cli.UsageError(errors.New("--stopped is not for --gateway, --memory and --member, whose faults include long pauses"))
+				return cli.UsageError(errors.New("--stopped is not for --gateway, --memory, --keyspace and --member, whose faults include long pauses"))
 			}
 			return runChaos(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
 		},
@@ -88,15 +93,16 @@ too, replaced by plain etcd and back, and switched off and on. Clients use all m
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
 	f.StringSliceVar(&flags.kinds, "faults", nil,
 		"kinds of faults to inject, of "+strings.Join(chaos.GatewayKinds(), ", ")+
-			" (default: all; those of gateways with --gateway and --memory only, those of etcd with --gateway only); with --member "+
-			"of "+strings.Join(chaos.MemberKinds(), ", "))
+			" (default: all; those of gateways with --gateway and --memory only, those of etcd with --gateway only); with --keyspace "+
+			"of "+strings.Join(chaos.KeyspaceKinds(), ", ")+"; with --member of "+strings.Join(chaos.MemberKinds(), ", "))
 	f.BoolVar(&flags.gateway, "gateway", false, "try gateways for etcd's clients, with an etcd of their own")
 	f.BoolVar(&flags.memory, "memory", false, "try gateways of a keyspace in memory")
+	f.BoolVar(&flags.keyspace, "keyspace", false, "try gateways of a keyspace on disks")
 	f.BoolVar(&flags.member, "member", false, "try members of etcd that read through the chain")
 	f.StringVar(&flags.without, "without", "", "with --member: a rule that members do not keep, as with sim --member, to see that it is noticed")
 	f.IntVar(&flags.operations, "operations", 0,
-		"with --gateway, --memory and --member: end after so many operations (default: when the minutes are over)")
-	c.MarkFlagsMutuallyExclusive("gateway", "memory", "member")
+		"with --gateway, --memory, --keyspace and --member: end after so many operations (default: when the minutes are over)")
+	c.MarkFlagsMutuallyExclusive("gateway", "memory", "keyspace", "member")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
@@ -120,7 +126,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return cli.UsageError(err)
 	}
 	if flags.operations < 0 || flags.operations > 0 && !flags.servers() {
-		return cli.UsageError(errors.New("--operations wants a number of at least 0, and --gateway, --memory or --member"))
+		return cli.UsageError(errors.New("--operations wants a number of at least 0, and --gateway, --memory, --keyspace or --member"))
 	}
 	flags.observed = true
 	switch {
@@ -128,6 +134,8 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return runMemberChaos(ctx, out, stderr, name, flags)
 	case flags.without != "":
 		return cli.UsageError(errors.New("--without is for --member only"))
+	case flags.keyspace:
+		return runKeyspaceChaos(ctx, out, stderr, name, flags)
 	case flags.servers():
 		return runGatewayChaos(ctx, out, stderr, name, flags)
 	}
@@ -157,6 +165,8 @@ func (flags *chaosFlags) possible() []string {
 		return chaos.GatewayKinds()
 	case flags.memory:
 		return chaos.MemoryKinds()
+	case flags.keyspace:
+		return chaos.KeyspaceKinds()
 	case flags.member:
 		return chaos.MemberKinds()
 	}

@@ -134,7 +134,7 @@ func foreign(dir string) error {
 	}
 	for _, n := range names {
 		switch name := n.Name(); {
-		case name == contentDir, name == lockFile, name == Certificates, name == walDir+tmpExt, name == "lost+found", strings.HasPrefix(name, damagedPrefix):
+		case name == contentDir, name == lockFile, name == Certificates, name == walDir+tmpExt, name == "lost+found", strings.HasPrefix(name, DamagedPrefix):
 		default:
 			return fmt.Errorf("%w: %s has %q, which is of another program: name an empty directory", ErrUsed, dir, name)
 		}
@@ -145,7 +145,8 @@ func foreign(dir string) error {
 // Certificates is a folder in the directory that belongs to who opens it.
 const Certificates = "tls"
 
-const damagedPrefix = "damaged-"
+// DamagedPrefix begins the names of folders with files whose checksums are wrong.
+const DamagedPrefix = "damaged-"
 
 // SetAside moves what a damaged directory has into a folder in it, so that [Open] makes another disk.
 func SetAside(dir string) (folder string, err error) {
@@ -154,7 +155,7 @@ func SetAside(dir string) (folder string, err error) {
 		return "", err
 	}
 	defer l.Close() //nolint:errcheck // nothing was written to it
-	if folder, err = os.MkdirTemp(dir, damagedPrefix); err != nil {
+	if folder, err = os.MkdirTemp(dir, DamagedPrefix); err != nil {
 		return "", unwritable(dir, err)
 	}
 	for _, name := range []string{walDir, contentDir} {

@@ -36,9 +36,10 @@ type driver struct {
 	durable     *durable
 	// Members of etcd and gateways, each beside the controller of the same index.
 	members, gateways []*lab.Service
-	etcd              *memberControl // of members that read through the chain
-	restarts          int            // of these, after they ended by themselves
-	every             time.Duration  // mean time between faults
+	etcd              *memberControl   // of members that read through the chain
+	keyspace          *keyspaceControl // of a keyspace on disks
+	restarts          int              // of these, after they ended by themselves
+	every             time.Duration    // mean time between faults
 
 	mu      sync.Mutex // guards the fields below, which the progress display reads
 	active  []*fault

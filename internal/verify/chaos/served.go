@@ -107,12 +107,12 @@ type served struct {
 // the trial.
 func serve(
 	ctx context.Context, o *ServedOptions, set func(*lab.Lab) scene, after func(context.Context, *served) error,
-) (result *ServedResult, t *served, err error) {
+) (result *ServedResult, _ *served, err error) {
 	c, err := up(ctx, &o.Setup)
 	if err != nil {
 		return nil, nil, err
 	}
-	t = &served{o: o, c: c, began: time.Now(), total: make(map[string]float64), scene: set(c.lab)}
+	t := &served{o: o, c: c, began: time.Now(), total: make(map[string]float64), scene: set(c.lab)}
 	defer func() {
 		if t.servers != nil {
 			t.servers.Close()

@@ -1,0 +1,94 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
+	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// KeyspaceOptions describe a trial of a keyspace on disks. Every host of a controller also runs a gateway.
+type KeyspaceOptions struct {
+	ServedOptions
+	// Gateway returns the command line of the gateway on a host, and Dir its data directory.
+	Gateway func(l *lab.Lab, h lab.Host) []string
+	Dir     func(l *lab.Lab, h lab.Host) string
+	// Disks returns how many gateways have a disk that counts.
+	Disks func(ctx context.Context, l *lab.Lab) (int, error)
+	// AcceptLosses does what an operator does when all copies of shards are lost: it lets them start empty.
+	AcceptLosses func(ctx context.Context, l *lab.Lab) error
+}
+
+// KeyspaceResult is the outcome of a trial of a keyspace on disks.
+type KeyspaceResult struct {
+	ServedResult
+	Gateways int `json:"gateways"`
+	Damaged  int `json:"disks_set_aside"` // of those that got a wrong bit
+}
+
+// Keyspaces brings a cluster up, with a keyspace on disks, injects faults while clients work, and checks all that the
+// clients saw against the history. At the end all disks have to count. It removes the cluster in any case.
+func Keyspaces(ctx context.Context, o KeyspaceOptions) (*KeyspaceResult, error) {
+	control := &keyspaceControl{o: &o}
+	result, _, err := serve(ctx, &o.ServedOptions, control.scene, control.whole)
+	if err != nil {
+		return nil, err
+	}
+	return &KeyspaceResult{ServedResult: *result, Gateways: len(control.services), Damaged: control.damaged}, nil
+}
+
+// keyspaceControl is what faults of a keyspace on disks need.
+type keyspaceControl struct {
+	o        *KeyspaceOptions
+	l        *lab.Lab
+	hosts    []lab.Host
+	services []*lab.Service
+	damaged  int
+}
+
+func (c *keyspaceControl) scene(l *lab.Lab) scene {
+	c.l, c.hosts = l, l.Plan.With(lab.RoleController)
+	for _, h := range c.hosts {
+		c.services = append(c.services, l.Service(h.Name, "gateway-"+h.Name, c.o.Gateway(l, h)))
+	}
+	return scene{
+		services: c.services, recipes: slices.Concat(gatewayRecipes, keyspaceRecipes),
+		engage: func(d *driver) { d.gateways, d.keyspace, d.every = c.services, c, betweenJoins },
+	}
+}
+
+// whole returns when the disks of all gateways count, after all faults.
+func (c *keyspaceControl) whole(ctx context.Context, t *served) error {
+	ctx, cancel := context.WithTimeout(ctx, formPatience)
+	defer cancel()
+	if err := t.servers.Ready(ctx); err != nil {
+		return err
+	}
+	return c.allCount(ctx)
+}
+
+// answers waits until the gateway of a number answers.
+func (c *keyspaceControl) answers(ctx context.Context, i int) error {
+	g, err := gatewaycheck.Connect([]string{c.o.Address(c.hosts[i])})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	return g.Ready(ctx)
+}
+
+// allCount waits until the disks of all gateways count.
+func (c *keyspaceControl) allCount(ctx context.Context) error {
+	for {
+		n, err := c.o.Disks(ctx, c.l)
+		if err == nil && n == len(c.services) {
+			return nil
+		}
+		if !retry.Sleep(ctx, look) {
+			return fmt.Errorf("the disks of %d of %d gateways count: %w", n, len(c.services), context.Cause(ctx))
+		}
+	}
+}
