@@ -35,7 +35,7 @@ func TestKeyspaceKilled(t *testing.T) {
 			m.StartNode(fmt.Sprintf("n%d", i), fmt.Sprintf("127.77.61.%d:4411", i+2))
 		}
 		for lost := round > 0; lost; {
-			_, complained, status := m.Ask("accept-loss", "0", "--yes")
+			_, complained, status := m.Ask("accept-loss", "all", "--yes")
 			if lost = status != 0; lost && ctx.Err() != nil {
 				t.Fatal(complained)
 			}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/security"
@@ -72,13 +71,8 @@ func acceptLosses(ctx context.Context, l *lab.Lab) error {
 		if err == nil && s.Shards.FullyReplicated == s.Shards.Total {
 			return nil
 		}
-		for shard := 0; err == nil && s.Shards.Down > 0 && shard < l.Options().Shards; shard++ {
-			_, refused := leader.Operate(ctx, &controllerv1.OperateRequest{
-				Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: uint32(shard)},
-			})
-			if ctx.Err() != nil {
-				return refused
-			} // a shard that is not lost is refused
+		if err == nil && s.Shards.Down > 0 {
+			_, err = leader.AcceptLosses(ctx, s.Shards.Total)
 		}
 		select {
 		case <-ctx.Done():

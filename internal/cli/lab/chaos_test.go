@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 	"github.com/netcraq/netcraq/internal/verify/enginetest"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // TestChaos is the short form of `netcraq lab chaos`: it expects no acknowledged write to be lost
@@ -72,6 +74,46 @@ func TestMemoryChaos(t *testing.T) {
 		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
 	}
 	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 {
+		t.Errorf("%+v", r)
+	}
+	t.Logf("%+v", r)
+}
+
+// A trial whose servers do not start says so, and removes its lab.
+func TestFailedTrialsSayWhy(t *testing.T) {
+	flags := chaosFlags{ManagedFlags: ManagedDefaults(), minutes: 1, clients: 1}
+	flags.Shards = 4
+	name := clitest.LabName(t, "f")
+	o, err := flags.Options(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := chaos.GatewayOptions{
+		ServedOptions: flags.served(name, o, NewShow(io.Discard)),
+		Gateway:       func(*lab.Lab, lab.Host) []string { return []string{"/dev/null"} },
+	}
+	trial.Logs, trial.Address, trial.HistoryAddress = t.TempDir(), gatewayAddress, gatewayAddress
+	if _, err := chaos.Gateways(t.Context(), trial); err == nil || !strings.Contains(err.Error(), "/dev/null") {
+		t.Fatalf("%v, want the name of the program that cannot be started", err)
+	}
+	if _, err := lab.Open(name); err == nil {
+		t.Errorf("the lab %s is still there", name)
+	}
+}
+
+// TestKeyspaceChaos is the short form of `netcraq lab chaos --keyspace`: all gateways are killed at once, or one loses its disk.
+func TestKeyspaceChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	out, code, err := clitest.Netcraq("lab", "chaos", "--keyspace", "--name", clitest.LabName(t, "k"), "--seed", "2", "--json",
+		"--minutes", "0.25", "--shards", "4", "--beat", "20ms", "--suspect", "200ms", "--lease", "300ms",
+		"--faults", "gateways_kill,disk_emptied,disk_damaged")
+	var r chaos.KeyspaceResult
+	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
+		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
+	}
+	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 || len(r.Faults) == 0 {
 		t.Errorf("%+v", r)
 	}
 	t.Logf("%+v", r)

@@ -227,28 +227,71 @@ func newMoveCommand() *cobra.Command {
 	return c
 }
 
+// allShards is what accept-loss takes for a shard, to accept the loss of each that is lost.
+const allShards = "all"
+
 func newAcceptLossCommand() *cobra.Command {
 	o := new(operation)
 	var yes bool
 	var command *cobra.Command
-	command = o.command("accept-loss SHARD", "Give up the data of a lost shard and start it empty",
+	confirmed := func(what, answer string) error {
+		if yes {
+			return nil
+		}
+		return confirm(command.InOrStdin(), command.ErrOrStderr(),
+			fmt.Sprintf("All data of %s will be lost for ever. Type %s to continue: ", what, answer), answer)
+	}
+	command = o.command("accept-loss SHARD|all", "Give up the data of a lost shard and start it empty",
 		`A shard is lost when all nodes with a complete copy of it are gone or have lost their state. If one of them can still be
-started with its state, do that instead.`,
+started with its state, do that instead. "all" starts each lost shard empty: after the loss of power everywhere, for example.
+Keyspaces on disks go on from their disks.`,
 		1, func(args []string) error {
 			shard, err := strconv.ParseUint(args[0], 10, 16)
 			if err != nil {
-				return cli.UsageError(fmt.Errorf("a shard is a number below %d, not %q", wire.MaxShards, args[0]))
+				return cli.UsageError(fmt.Errorf("a shard is a number below %d, or all, not %q", wire.MaxShards, args[0]))
 			}
 			o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: uint32(shard)}}
 			o.done = fmt.Sprintf("shard %d starts empty", shard)
-			if yes {
-				return nil
-			}
-			return confirm(command.InOrStdin(), command.ErrOrStderr(),
-				fmt.Sprintf("All data of shard %d will be lost for ever. Type the shard's number to continue: ", shard), args[0])
+			return confirmed("shard "+args[0], args[0])
 		})
+	one := command.RunE
+	command.RunE = func(c *cobra.Command, args []string) error {
+		if args[0] != allShards {
+			return one(c, args)
+		}
+		if err := confirmed("all lost shards", allShards); err != nil {
+			return err
+		}
+		return o.acceptLosses(c)
+	}
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return command
+}
+
+// acceptLosses starts all lost shards empty.
+func (o *operation) acceptLosses(c *cobra.Command) error {
+	leader, err := o.leader()
+	if err != nil {
+		return err
+	}
+	defer leader.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), o.timeout)
+	defer cancel()
+	s, err := leader.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	accepted, err := leader.AcceptLosses(ctx, s.Shards.Total)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%d shards start empty; then: %w", accepted, err)
+	case accepted == 0:
+		return errors.New("no shard is lost")
+	case o.json:
+		return cli.PrintJSON(c.OutOrStdout(), map[string]any{"shards": accepted})
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%d shards start empty\n", accepted)
+	return err
 }
 
 // confirm asks the user on a terminal to type the answer.

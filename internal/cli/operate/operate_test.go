@@ -102,6 +102,8 @@ func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 		{"move --shard 4 --from n1 --to n2", cli.ExitError, "4"},
 		{"accept-loss 3 --yes", cli.ExitError, "not lost"},
 		{"accept-loss 3", cli.ExitUsage, "--yes"},
+		{"accept-loss all", cli.ExitUsage, "--yes"},
+		{"accept-loss all --yes", cli.ExitError, "no shard is lost"},
 		{"accept-loss x --yes", cli.ExitUsage, `not "x"`},
 		{"plan drain nobody", cli.ExitError, `no node "nobody"`},
 		{"plan drain n1", cli.ExitError, "let another join first"},

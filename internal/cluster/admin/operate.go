@@ -3,8 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -24,6 +26,36 @@ func (l *Leader) Operate(ctx context.Context, request *controllerv1.OperateReque
 		return err
 	})
 	return change, err
+}
+
+// acceptAtOnce bounds the requests that [Leader.AcceptLosses] sends at once. The leader stores them together.
+const acceptAtOnce = 64
+
+// AcceptLosses lets all lost shards of a cluster with a number of shards start empty, and returns how many did.
+func (l *Leader) AcceptLosses(ctx context.Context, shards uint32) (accepted int, err error) {
+	var count atomic.Int64
+	err = l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(acceptAtOnce)
+		for shard := range shards {
+			group.Go(func() error {
+				ctx, cancel := context.WithTimeout(ctx, operateWithin)
+				defer cancel()
+				_, err := c.Operate(ctx, &controllerv1.OperateRequest{
+					Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: shard},
+				})
+				switch {
+				case err == nil:
+					count.Add(1)
+				case status.Code(err) == codes.Aborted: // the shard is not lost
+					return nil
+				}
+				return err
+			})
+		}
+		return group.Wait()
+	})
+	return int(count.Load()), err
 }
 
 // raiseAgain is the pause after a leader refused to raise a floor, because a shard changes.
