@@ -175,6 +175,10 @@ func (m *Recovery) Found(index uint64, cell Cell) {
 	case Sealed, Lost:
 		m.install()
 	case Behind:
+		if cell.Seal { // of a recovery that ended early; the entries up to it do not count
+			m.install()
+			return
+		}
 		if len(m.record.Lost) == 0 {
 			m.Fail() // the entries of the ring that are overwritten count, so a majority has them
 			return

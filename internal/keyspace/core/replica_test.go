@@ -107,3 +107,23 @@ func TestRepeatedAnswers(t *testing.T) {
 		t.Fatal("a majority has installed the state, and the recovery has come no further")
 	}
 }
+
+// The ring was full of entries that do not count when a recovery sealed it, and ended: the next one finds the seal in the
+// cell of an entry that no disk has.
+func TestSealedRing(t *testing.T) {
+	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
+	m := Recover(0, Record{Active: Era{Number: 2, Set: set, Base: Position{Era: 1, Index: 8}}, Recovering: 3}, set)
+	m.Wrote(true)
+	last := Position{Era: 2, Index: 8}
+	m.Promised(set[0], Answer{Last: last})
+	m.Promised(set[1], Answer{Last: last})
+	if !m.Taken(last) {
+		t.Fatal("not adopted")
+	}
+	m.Actions()
+	m.Found(9, Cell{Index: 20, Term: 29, Seal: true})
+	want := []Action{InstallBase{Position{Era: 4, Index: 8}, set}}
+	if got := m.Actions(); !reflect.DeepEqual(got, want) {
+		t.Fatal(got)
+	}
+}
