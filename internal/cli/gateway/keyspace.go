@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -63,6 +64,7 @@ on by itself; see docs/keyspace.md.`,
 		},
 	}
 	flags.add(c.Flags())
+	c.AddCommand(newImportCommand())
 	return c
 }
 
@@ -118,11 +120,25 @@ func (k *keyspaceFlags) check() error {
 
 // run serves until ctx ends.
 func (k *keyspaceFlags) run(ctx context.Context, log io.Writer) error {
-	m, o := &k.gateway.memory, k.gateway.options
 	if k.durability == inMemory {
-		m.entries = chainlog.DefaultEntries
-		return m.serve(ctx, log, &k.gateway)
+		k.gateway.memory.entries = chainlog.DefaultEntries
+		return k.gateway.memory.serve(ctx, log, &k.gateway)
 	}
+	return k.open(ctx, log, nil, func(ctx context.Context, s *memory.Server, chain *connect.Client, log *slog.Logger) error {
+		warnOpenChain(log, chain.Map())
+		log.Info("this gateway serves a keyspace on disks", "address", s.Addr().String(), "keyspace", k.gateway.memory.name,
+			"directory", k.dir)
+		systemd.Supervise(ctx, log, nil)()
+		return s.Serve(ctx)
+	})
+}
+
+// open opens the keyspace and the data directory, and calls use. begin writes the state with which the keyspace begins,
+// which must not exist then; nil: it may exist.
+func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.Writer) error,
+	use func(context.Context, *memory.Server, *connect.Client, *slog.Logger) error,
+) error {
+	m, o := &k.gateway.memory, k.gateway.options
 	o.Log, o.Clients.Dir = cli.NewLog(log, k.gateway.verbose, k.gateway.logFormat), filepath.Join(k.dir, journal.Certificates)
 	cluster, err := k.gateway.cluster.Read()
 	if err != nil {
@@ -155,19 +171,22 @@ func (k *keyspaceFlags) run(ctx context.Context, log io.Writer) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // the process ends
+	if begin != nil {
+		if err := isNew(ctx, r, m.name); err != nil {
+			return err
+		}
+	}
 	s, err := k.listen(chain, r, memory.ServerOptions{
 		Options: memory.Options{
 			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log),
+			Temporary: k.dir, Begin: begin,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
 	})
 	if err != nil {
 		return err
 	}
-	warnOpenChain(o.Log, chain.Map())
-	o.Log.Info("this gateway serves a keyspace on disks", "address", s.Addr().String(), "keyspace", m.name, "directory", k.dir)
-	systemd.Supervise(ctx, o.Log, nil)()
-	return s.Serve(ctx)
+	return use(ctx, s, chain, o.Log)
 }
 
 // listen opens the data directory and listens.

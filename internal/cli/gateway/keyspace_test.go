@@ -128,3 +128,33 @@ func TestKeyspaceRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A keyspace begins with what an etcd has, and a plain etcd goes on with what the keyspace has.
+func TestImport(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	plain := etcdtest.Start(t, 1, nil).Members[0]
+	etcdtest.Fill(ctx, t, plain.ClientURL())
+	var kept etcdtest.Kept
+	kept.Use(ctx, t, plain.ClientURL())
+	file := etcdtest.Save(ctx, t, plain.ClientURL())
+	m := clitest.StartManaged(t, "127.77.67.1", "--shards", "1", "--replicas", "1")
+	m.StartNode("n", "127.77.67.2:4411")
+	m.Await("a chain", clitest.FullyReplicated(1))
+	address := "127.77.67.2:2379"
+	flags := []string{"--data-dir", filepath.Join(t.TempDir(), "disk"), "--listen", address, "--name", "one"}
+	said, complained, status := m.Ask(append([]string{"keyspace", "import", "--snapshot", file}, flags...)...)
+	if status != 0 || !strings.Contains(said, "begins at revision") {
+		t.Fatalf("%d: %s%s", status, said, complained)
+	}
+	_, complained, status = m.Ask(append([]string{"keyspace", "import", "--snapshot", file}, flags...)...)
+	if status == 0 || !strings.Contains(complained, "exists already") {
+		t.Errorf("a second time: %d: %s", status, complained)
+	}
+	m.Run("gateway", append([]string{"keyspace", "--controllers", m.Controller}, flags...)...)
+	etcdtest.Equal(ctx, t, plain.ClientURL(), address)
+	kept.Use(ctx, t, address)
+	back, _ := etcdtest.Restored(t, etcdtest.Save(ctx, t, address))
+	etcdtest.Equal(ctx, t, address, back.ClientURL())
+	kept.Use(ctx, t, back.ClientURL())
+}

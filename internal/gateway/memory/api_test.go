@@ -148,13 +148,6 @@ func TestRefusals(t *testing.T) {
 			}, codes.NotFound},
 			{"users", func() error { _, err := c.UserAdd(ctx, "u", "p"); return err }, codes.Unimplemented},
 			{"a member", func() error { _, err := c.MemberAdd(ctx, []string{"http://h:1"}); return err }, codes.Unimplemented},
-			{"a snapshot", func() error {
-				r, err := c.Snapshot(ctx)
-				if err == nil {
-					_, err = io.ReadAll(r)
-				}
-				return err
-			}, codes.Unimplemented},
 		} {
 			err := test.do()
 			var known rpctypes.EtcdError

@@ -35,6 +35,7 @@ func (g *Gateway) openDisk() (err error) {
 	g.m = &machine{g: g, pending: make(map[uint64]*batch)}
 	if g.disk, err = g.o.Disk(driver.Options{
 		Keyspace: g.o.Name, ID: g.o.ID, Address: g.o.Advertise, Machine: g.m, Heard: g.heard, Logger: g.o.Log,
+		Begin: g.o.Begin,
 	}, g.o.Peers); err == nil {
 		g.self.ID = g.disk.Disk().Name
 	}

@@ -26,6 +26,7 @@ type onDisk struct {
 	cluster *topology.Cluster
 	near    *local.Near
 	dir     string
+	entries int // of the log
 }
 
 func newOnDisk(t *testing.T) *onDisk {
@@ -35,7 +36,7 @@ func newOnDisk(t *testing.T) *onDisk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &onDisk{t, ctx, startChain(t), near, t.TempDir()}
+	return &onDisk{t, ctx, startChain(t), near, t.TempDir(), 256}
 }
 
 // start starts the gateway of a name.
@@ -43,7 +44,7 @@ func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
 	g := start(w.t, w.cluster, Options{ID: 7, LockTTL: time.Second, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
-		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, 256)
+		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, w.entries)
 		o.CheckpointBytes = 64 << 10
 		return driver.Open(o)
 	}})

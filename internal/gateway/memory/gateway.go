@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -65,11 +66,16 @@ type Options struct {
 	// 0: etcd's default.
 	ProgressEvery time.Duration
 	Log           *slog.Logger
+	// Temporary is the directory of the files that snapshots for clients are sent from. Empty: that of the system.
+	Temporary string
 
 	// Disk completes the options and opens the data directory of a keyspace on disks, whose number is ID. nil: the
 	// keyspace is in memory only.
 	Disk func(o driver.Options, peers credentials.TransportCredentials) (*driver.Driver, error)
 	ID   uint64
+	// Begin writes the state with which the keyspace begins, if there is none yet. This gateway lets no lease expire. nil:
+	// an empty keyspace.
+	Begin func(io.Writer) error
 	// Others is the service by which other gateways call the driver. nil: they are in this process.
 	Others func(*driver.Driver) (*grpc.ServiceDesc, any)
 

@@ -77,7 +77,9 @@ func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
 	g.o.Log.Info("this gateway is active", "term", l.term, "revision", l.space.Revision())
 	g.leads(l)
 	defer g.leads(nil)
-	l.background.Go(l.expire)
+	if g.o.Begin == nil {
+		l.background.Go(l.expire)
+	}
 	err = l.run()
 	cancel(err)
 	l.background.Wait()

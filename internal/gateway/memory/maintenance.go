@@ -47,6 +47,28 @@ func (s *maintenanceServer) Alarm(context.Context, *pb.AlarmRequest) (*pb.AlarmR
 	return a, nil
 }
 
+// Defragment implements etcd's API: memory that is free is used again by itself.
+func (s *maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+	return new(pb.DefragmentResponse), nil
+}
+
+// HashKV implements etcd's API. Gateways with the same history have the same hash.
+func (s *maintenanceServer) HashKV(ctx context.Context, q *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+	if err := s.g.known(ctx); err != nil {
+		return nil, err
+	}
+	space, done, err := s.g.present()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	h, revision, err := space.Store().HashStorage().HashByRev(q.Revision)
+	a := &pb.HashKVResponse{
+		Header: &pb.ResponseHeader{Revision: revision}, Hash: h.Hash, CompactRevision: h.CompactRevision, HashRevision: h.Revision,
+	}
+	return complete(s.g, a, rpcError(err))
+}
+
 // healthServer says whether calls find an active gateway.
 type healthServer struct {
 	grpc_health_v1.UnimplementedHealthServer

@@ -43,6 +43,9 @@ func Recover(without Rule, r Record, next []Disk) *Recovery {
 	return m
 }
 
+// Begin has the first era begin with the state of an entry, not with nothing. The caller has its content.
+func (m *Recovery) Begin(index uint64) { m.adopted = Position{Index: index} }
+
 func (m *Recovery) emit(a Action) { m.actions = append(m.actions, a) }
 
 // Actions returns what the caller has to do, in this order, and forgets it.
@@ -107,7 +110,7 @@ func (m *Recovery) Retry() {
 
 func (m *Recovery) askOrAdopt() {
 	switch {
-	case m.record.Active.Number == 0: // the first era begins with nothing
+	case m.record.Active.Number == 0: // no disk has anything
 		m.install()
 	case len(m.record.Active.Set) == 0: // no disk has the state
 		m.Fail()

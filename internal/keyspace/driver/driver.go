@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -28,6 +29,8 @@ type Options struct {
 	Machine  Machine
 	Heard    func() // called when the chain has answered; it does not wait. nil: nothing
 	Logger   *slog.Logger
+	// Begin writes the state with which the first era begins, if this gateway makes that era. nil: nothing.
+	Begin func(io.Writer) error
 
 	PollEvery       time.Duration // between looks at the log's end; 0: 2 ms
 	RecoverAfter    time.Duration // how long a recovery is due before one begins; 0: 300 ms
@@ -59,6 +62,7 @@ type Driver struct {
 	base    uint64 // the index of the entry before tail
 	ahead   int    // how many cells are read at once
 	taken   *journal.Arrived
+	first   *journal.Arrived // the content of Options.Begin
 
 	calls    map[uint64]chan core.Answer
 	reads    map[uint64]chan struct{}
@@ -104,12 +108,20 @@ func Open(o Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{
+	d := &Driver{
 		o: o, journal: j, disk: j.Disk(), core: core.New(core.Options{Disk: j.Disk()}, j.Stored()),
 		events: make(chan func()), ended: make(chan struct{}), ahead: 1, calls: make(map[uint64]chan core.Answer),
 		reads: make(map[uint64]chan struct{}), again: make(map[string]time.Time), heard: make(map[core.Disk]time.Time),
 		changed: make(chan struct{}), born: time.Now(),
-	}, nil
+	}
+	if o.Begin != nil {
+		content := journal.First(o.Begin)
+		d.first, err = j.Receive(content)
+		if err = errors.Join(err, content.Close()); err != nil {
+			return nil, errors.Join(err, j.Close())
+		}
+	}
+	return d, nil
 }
 
 func set[T comparable](option *T, value T) {
@@ -127,6 +139,9 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	defer func() {
 		close(d.ended)
 		d.working.Wait()
+		if d.first != nil {
+			err = errors.Join(err, d.first.Remove())
+		}
 		err = errors.Join(err, d.journal.Close())
 	}()
 	d.ctx, d.fail = context.WithCancelCause(ctx)

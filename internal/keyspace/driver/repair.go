@@ -41,6 +41,9 @@ func (d *Driver) recover(next []core.Disk) {
 		d: d, core: core.Recover(0, record, next), record: record, version: d.version, busy: make(map[core.Disk]time.Time),
 		moved: time.Now(), retried: time.Now(),
 	}
+	if d.first != nil && record.Active.Number == 0 {
+		d.repair.core.Begin(d.first.Index())
+	}
 }
 
 // tick repeats what may have been lost, and gives up.
@@ -179,10 +182,13 @@ func (r *repair) make(a core.MakeLog) {
 
 // base reads the content with which the era begins.
 func (r *repair) base() io.Reader {
-	if r.content == nil {
-		return bytes.NewReader(journal.Empty())
+	switch {
+	case r.content != nil:
+		return r.content.Content()
+	case r.d.first != nil && r.record.Active.Number == 0:
+		return r.d.first.Content()
 	}
-	return r.content.Content()
+	return bytes.NewReader(journal.Empty())
 }
 
 // write replaces the record. Other gateways may have registered meanwhile.

@@ -37,24 +37,10 @@ func (j *Journal) Content(to uint64) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := j.Entries(to)
-	r, w := io.Pipe()
-	go func() {
-		b := bufio.NewWriterSize(w, pieceBytes)
-		e := encoder{w: b}
-		err := e.begin(index, func(w io.Writer) error {
-			_, err := io.Copy(w, state)
-			return err
-		})
-		if err == nil {
-			err = e.end(entries)
-		}
-		if err == nil {
-			err = b.Flush()
-		}
-		w.CloseWithError(err)
-	}()
-	return r, nil
+	return encoded(index, func(w io.Writer) error {
+		_, err := io.Copy(w, state)
+		return err
+	}, j.Entries(to)), nil
 }
 
 // Empty is the content of a disk that has no state and no entries.
@@ -64,6 +50,32 @@ func Empty() []byte {
 	_ = e.begin(0, nil) // a buffer takes all
 	_ = e.end(nil)
 	return b.Bytes()
+}
+
+// First is the content of a state of entry 1, without entries behind it. Who reads it closes it.
+func First(state func(io.Writer) error) io.ReadCloser {
+	return encoded(FirstIndex, state, nil)
+}
+
+// FirstIndex is the entry whose state [First] has.
+const FirstIndex = 1
+
+// encoded encodes a content while it is read.
+func encoded(index uint64, state func(io.Writer) error, entries []Entry) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		b := bufio.NewWriterSize(w, pieceBytes)
+		e := encoder{w: b}
+		err := e.begin(index, state)
+		if err == nil {
+			err = e.end(entries)
+		}
+		if err == nil {
+			err = b.Flush()
+		}
+		w.CloseWithError(err)
+	}()
+	return r
 }
 
 // Damaged reports whether reading a content of the own disk failed because the disk has changed it.
