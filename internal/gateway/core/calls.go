@@ -5,7 +5,8 @@ import "slices"
 // Put is a key that the gateway itself writes to etcd.
 type Put struct {
 	Key, Value string
-	Session    bool // attached to the session's lease
+	Session    bool  // attached to the session's lease
+	Lease      int64 // attached to this lease of another session; 0: to none
 }
 
 // Cond is a condition on a key of etcd.
@@ -94,6 +95,7 @@ type Request struct {
 	Spans  []Span // of the gateways' own keys, to be deleted
 	Get    []string
 	List   []string // prefixes
+	Leases int64    // the leases of all sessions are listed, as they are at this revision or later; 0: they are not
 	Show   []string // what a transaction without Raw reads itself, from a member's own state if it likes
 }
 
@@ -106,7 +108,8 @@ func OwnState(writes, reads bool, without Rule) bool { return !writes && !reads 
 type KV struct {
 	Value                string
 	Create, Mod, Version int64
-	Leased               bool // it has a lease
+	Leased               bool  // it has a lease
+	Lease                int64 // that, of a gateway's own key
 	TooLarge             bool // for a cell of the chain
 	Packed               bool // Value is compressed
 }
@@ -130,6 +133,8 @@ type Result struct {
 	Pin       []Cond // of Outcome: while these conditions hold, and those of a transaction without Raw, it stays so
 	Rev       int64
 	KVs       map[string]KV
+	NoLease   bool    // the lease of a put does not exist; nothing was executed
+	Leases    []int64 // of sessions that may last, in any order
 	Raw       any // etcd's answer to Txn.Raw
 }
 

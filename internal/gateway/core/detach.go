@@ -3,7 +3,6 @@ package core
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -65,7 +64,7 @@ func (g *Gateway) close(l *life) {
 			}
 			open++
 			request := Request{
-				If: []Cond{{Key: key, Kind: ModIs, Rev: kv.Mod}}, Put: []Put{{key, kv.Value + closedMark, false}},
+				If: []Cond{{Key: key, Kind: ModIs, Rev: kv.Mod}}, Put: []Put{{Key: key, Value: kv.Value + closedMark}},
 			}
 			g.surely(l, request, func(*Result) {
 				if open--; open == 0 {
@@ -113,7 +112,7 @@ func (g *Gateway) empty(l *life, newest int64) {
 		left := len(entries)
 		for _, key := range entries {
 			request := Request{
-				If: []Cond{{Key: key, Kind: ModIs, Rev: r.KVs[key].Mod}}, Delete: []string{key}, Put: []Put{{g.names.detached, "", false}},
+				If: []Cond{{Key: key, Kind: ModIs, Rev: r.KVs[key].Mod}}, Delete: []string{key}, Put: []Put{{Key: g.names.detached}},
 			}
 			g.surely(l, request, func(*Result) {
 				if left--; left == 0 {
@@ -153,26 +152,4 @@ func (g *Gateway) others(l *life, r *Result) bool {
 		}
 	}
 	return false
-}
-
-// acknowledged asks whether every session has acknowledged a revision of the directory, or has ended, and reads keys at that
-// moment. What this gateway has acknowledged it knows itself: etcd is not asked before that.
-func (g *Gateway) acknowledged(l *life, rev int64, keys []string, then func(yes bool, result *Result)) {
-	if l.over || l.follows < rev {
-		then(false, nil)
-		return
-	}
-	g.surely(l, Request{Get: keys, List: []string{g.names.session, g.names.ack}}, func(r *Result) {
-		for key := range r.KVs {
-			name, session := strings.CutPrefix(key, g.names.session)
-			if !session || name == l.lease {
-				continue
-			}
-			if acked, _ := strconv.ParseInt(r.KVs[g.names.ack+name].Value, 10, 64); acked < rev {
-				then(false, nil)
-				return
-			}
-		}
-		then(!l.over, r)
-	})
 }

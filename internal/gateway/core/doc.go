@@ -81,6 +81,11 @@
 //     older.
 //   - audit-named: It is compared with an object that the directory names. Else: a gateway without its chain takes its
 //     own writes for writes past the gateways.
+//   - keyless: A session has ended when etcd has no lease of it, not when its key is gone: a client of etcd may have deleted
+//     that. Gateways wait for every session that they have met, and write its key again. Else: its gateway, whose watch
+//     is late, answers from an object that writes of others do not mark any more.
+//   - own-bit: A write that relies on the gateway's bit names it as a condition. A clean-up and a repeated write check it.
+//     Else: a client of etcd has deleted the bit's key, and another gateway clears the bit before the write commits.
 //   - allow-unplaced: An operator ends the exclusion of a key, which a write past the gateways began, only when the
 //     directory does not name the key. Else: the object that lacks the write stays, and reads show it.
 //   - clean-idle: An operator deletes the own keys only when no gateway has a session. Else: clients write to etcd

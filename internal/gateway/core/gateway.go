@@ -37,6 +37,7 @@ type Gateway struct {
 	push    pushing
 	era     string // of etcd's history, in which sessions begin
 	looks   looks
+	met     met
 }
 
 // life is the state of a gateway during one session.
@@ -96,7 +97,7 @@ func Owner(value string) string {
 }
 
 // names are the gateways' own keys in etcd.
-type names struct{ session, ack, bit, directory, detached, era string }
+type names struct{ session, ack, bit, directory, detached, era, began string }
 
 // Names of keys begin so, behind [Options.Prefix].
 const (
@@ -111,12 +112,18 @@ func Prefixes() []string {
 }
 
 func namesBelow(prefix string) names {
-	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "detached", prefix + EraName}
+	return names{
+		prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "detached", prefix + EraName,
+		prefix + "began",
+	}
 }
 
 // New makes a gateway; [Gateway.Start] lets it begin.
 func New(o Options) *Gateway {
-	return &Gateway{options: o, names: namesBelow(o.Prefix), calls: make(map[uint64]func(Answer)), returns: make(map[uint64]func(*Result))}
+	return &Gateway{
+		options: o, names: namesBelow(o.Prefix), calls: make(map[uint64]func(Answer)), returns: make(map[uint64]func(*Result)),
+		met: met{sessions: make(map[string]KV)},
+	}
 }
 
 func (g *Gateway) on(r Rule) bool { return g.options.Without&r == 0 }
@@ -228,7 +235,10 @@ func (l *life) enter(key, value string) (gen int64) {
 
 func (g *Gateway) openSession(l *life, then func()) {
 	key := g.names.session + l.lease
-	r := Request{If: append(g.inEra(), Cond{Key: key, Kind: CreateIs}), Put: []Put{{key, g.options.About, true}}, Get: []string{key}}
+	r := Request{
+		If:  append(g.inEra(), Cond{Key: key, Kind: CreateIs}),
+		Put: []Put{{Key: key, Value: g.options.About, Session: true}, {Key: g.names.began, Value: l.lease}}, Get: []string{key},
+	}
 	g.surely(l, r, func(r *Result) {
 		kv, ok := r.KVs[key]
 		if l.over || !ok {
@@ -268,7 +278,7 @@ func (g *Gateway) takeBit(l *life) {
 			}
 			take := Request{
 				If:  []Cond{{Key: key, Kind: CreateIs}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},
-				Put: []Put{{key, l.lease, true}}, Get: []string{key, g.names.session + l.lease},
+				Put: []Put{{Key: key, Value: l.lease, Session: true}}, Get: []string{key, g.names.session + l.lease},
 			}
 			g.surely(l, take, func(r *Result) { g.tookBit(l, bit, r) })
 			return
@@ -395,9 +405,13 @@ func (g *Gateway) acknowledge(l *life) {
 	key, value := g.names.ack+l.lease, ackOf(target)
 	g.surely(l, Request{
 		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},
-		Put: []Put{{key, value, true}},
+		Put: []Put{{Key: key, Value: value, Session: true}},
 	}, func(r *Result) {
 		l.acking, l.acked = false, target
 		g.acknowledge(l)
 	})
 }
+
+// hasBit reports whether a session still has its bit, as a result shows it. Another one may have it since somebody deleted its
+// key: then the bits in objects are that one's.
+func (g *Gateway) hasBit(l *life, r *Result) bool { return !g.on(OwnBit) || r.KVs[g.bitKey(l.bit)].Value == l.lease }

@@ -159,7 +159,7 @@ func (g *Gateway) enter(r *round) {
 	value := entryOf(r.gen, r.life.lease)
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
-		request.Put = append(request.Put, Put{p.entry, value, false})
+		request.Put = append(request.Put, Put{Key: p.entry, Value: value})
 	}
 	g.surely(r.life, request, func(result *Result) {
 		var in, out []*placement

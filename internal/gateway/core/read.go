@@ -65,7 +65,7 @@ func (g *Gateway) cleanUp(l *life, key string) {
 			switch {
 			case l.over:
 				return
-			case r.KVs[session].Create != l.create:
+			case r.KVs[session].Create != l.create || !g.hasBit(l, r):
 				g.lost(l)
 				return
 			}

@@ -37,6 +37,8 @@ const (
 	PushInTime                       // nothing is pushed, and shown after a push, unless the session lasts
 	NewEra                           // an etcd whose revision is below the chain's begins another era
 	Fresh                            // a key is placed only where the chain has no object of that generation
+	Keyless                          // a session has ended when its lease has, not when its key is gone
+	OwnBit                           // a write that relies on the gateway's bit names it as a condition
 	AllowUnplaced                    // an exclusion ends only when the directory does not name the key
 	CleanIdle                        // the own keys are deleted only when no gateway has a session
 )
@@ -45,6 +47,7 @@ var ruleNames = []string{
 	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
 	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
+	"keyless", "own-bit",
 	"allow-unplaced", "clean-idle",
 }
 

@@ -191,6 +191,9 @@ func (g *Gateway) execute(w *write, part Part, pin []Cond) {
 	if g.on(Guard) {
 		r.If = []Cond{{Key: g.names.session + l.lease, Kind: ModIs, Rev: w.guard}}
 	}
+	if len(w.bits) > 0 && g.on(OwnBit) {
+		r.If = append(r.If, Cond{Key: g.bitKey(l.bit), Kind: ValueIs, Value: l.lease})
+	}
 	if g.on(SameOutcome) {
 		r.If = append(r.If, pin...)
 	}
@@ -303,9 +306,9 @@ func (g *Gateway) refused(w *write) {
 		g.later(again)
 		return
 	}
-	g.surely(l, Request{Get: []string{key}}, func(r *Result) {
+	g.surely(l, Request{Get: []string{key, g.bitKey(l.bit)}}, func(r *Result) {
 		kv, alive := r.KVs[key]
-		if !alive || kv.Create != l.create {
+		if !alive || kv.Create != l.create || len(w.bits) > 0 && !g.hasBit(l, r) {
 			g.lost(l)
 			g.later(again)
 			return
@@ -345,7 +348,7 @@ func (g *Gateway) fence(l *life) {
 	key := g.names.session + l.lease
 	g.surely(l, Request{
 		If:  []Cond{{Key: key, Kind: CreateIs, Rev: l.create}},
-		Put: []Put{{key, g.options.About, true}}, Get: []string{key},
+		Put: []Put{{Key: key, Value: g.options.About, Session: true}}, Get: []string{key},
 	}, func(r *Result) {
 		l.fencing = false
 		switch {

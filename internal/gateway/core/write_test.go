@@ -222,8 +222,9 @@ func TestRefusedWriteLeavesTheBit(t *testing.T) {
 					}
 					g.Answered(e.ID, a)
 				case EtcdCall:
-					session := SessionPrefix + "g.1"
-					g.Returned(e.ID, &Result{Held: true, Rev: 20, KVs: map[string]KV{session: {Create: 1, Mod: 1}, key: {Create: 11, Mod: 15}}})
+					g.Returned(e.ID, &Result{Held: true, Rev: 20, KVs: map[string]KV{
+						SessionPrefix + "g.1": {Create: 1, Mod: 1}, "bit/00": {Value: "g.1"}, key: {Create: 11, Mod: 15},
+					}})
 				}
 			}
 		}

@@ -19,7 +19,7 @@ func compile(r *core.Request, lease int64) *pb.TxnRequest {
 		t.Compare = append(t.Compare, compare(&r.If[i]))
 	}
 	for _, p := range r.Put {
-		put := &pb.PutRequest{Key: []byte(p.Key), Value: []byte(p.Value)}
+		put := &pb.PutRequest{Key: []byte(p.Key), Value: []byte(p.Value), Lease: p.Lease}
 		if p.Session {
 			put.Lease = lease
 		}
@@ -120,7 +120,7 @@ func (e *Engine) take(result *core.Result, kvs []*mvccpb.KeyValue) {
 		value, packed, fits := e.pack(key, kv.Value)
 		result.KVs[key] = core.KV{
 			Value: value, Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Leased: kv.Lease != 0,
-			TooLarge: !fits, Packed: packed,
+			Lease: kv.Lease, TooLarge: !fits, Packed: packed,
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // The gateways' own keys are hidden from clients of gateways. Who uses etcd directly can delete them.
@@ -48,6 +49,31 @@ func (e *Engine) ownKeys(ctx context.Context, keys []string) (*core.Result, erro
 		}
 	}
 	return r, nil
+}
+
+// sessionLeases lists the leases of sessions, as a member of etcd has them that has a revision. A member makes the list
+// and then names its revision. So it is one that had the revision when it was asked before.
+func (e *Engine) sessionLeases(ctx context.Context, rev int64) *core.Result {
+	client, had := pb.NewLeaseClient(e.o.Etcd), make(map[uint64]bool)
+	for {
+		answer, err := client.LeaseLeases(ctx, new(pb.LeaseLeasesRequest))
+		if err != nil {
+			return &core.Result{Unknown: true, Err: err}
+		}
+		member := answer.Header.GetMemberId()
+		if had[member] {
+			r := &core.Result{Rev: answer.Header.GetRevision()}
+			for _, l := range answer.Leases {
+				if OwnLease(l.ID) {
+					r.Leases = append(r.Leases, l.ID)
+				}
+			}
+			return r
+		}
+		if had[member] = answer.Header.GetRevision() >= rev; !had[member] {
+			retry.Sleep(ctx, again)
+		}
+	}
 }
 
 // proveChain checks the name of the chain. If somebody has deleted it, it is written again.

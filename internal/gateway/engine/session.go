@@ -45,8 +45,8 @@ func (l *lease) granted(ctx context.Context) (int64, error) {
 	}
 }
 
-// gone reports whether an error says that the lease has ended.
-func (l *lease) gone(err error) bool {
+// noLease reports whether an error says that a lease has ended.
+func noLease(err error) bool {
 	return status.Code(err) == codes.NotFound && strings.Contains(err.Error(), "lease not found")
 }
 

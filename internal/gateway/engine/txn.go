@@ -57,7 +57,7 @@ func (x *Txns) refuse(ctx context.Context, c *request) error {
 
 // errNoPlace begins as etcd's error does.
 var errNoPlace = status.Error(codes.InvalidArgument, "etcdserver: too many operations in txn request: gateways need a "+
-	"place for one condition of their own; send one condition less, or raise the members' limit of operations")
+	"place for two conditions of their own; send two conditions less, or raise the members' limit of operations")
 
 // part returns the conditions and the operations of a part of a client's transaction.
 func (c *request) part(r *core.Request) (conditions []*pb.Compare, ops []*pb.RequestOp) {

@@ -100,7 +100,7 @@ func (e *Engine) renew(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, ownWithin)
 		_, err := pb.NewLeaseClient(e.o.Etcd).LeaseRevoke(within, &pb.LeaseRevokeRequest{ID: l.id.Load()})
 		cancel()
-		if err == nil || l.gone(err) {
+		if err == nil || noLease(err) {
 			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
 			return
 		}

@@ -213,7 +213,7 @@ func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
 		if e.trouble.note(r.Err) {
 			e.o.Log.Warn("a request of the gateway's own failed; it is repeated", "error", r.Err)
 		}
-		if l != nil && l.gone(r.Err) {
+		if l != nil && noLease(r.Err) {
 			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
 		}
 		retry.Sleep(e.ctx, againAfter(r.Err))
@@ -260,8 +260,13 @@ func againAfter(err error) time.Duration {
 }
 
 func (e *Engine) execute(ctx context.Context, r *core.Request, l *lease) *core.Result {
+	if r.Leases != 0 {
+		return e.sessionLeases(ctx, r.Leases)
+	}
 	var id int64
+	others := false
 	for _, p := range r.Put {
+		others = others || p.Lease != 0
 		if p.Session {
 			var err error
 			if id, err = l.granted(ctx); err != nil {
@@ -271,7 +276,10 @@ func (e *Engine) execute(ctx context.Context, r *core.Request, l *lease) *core.R
 	}
 	e.own.count(r)
 	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, compile(r, id))
-	if err != nil {
+	switch {
+	case others && noLease(err):
+		return &core.Result{NoLease: true}
+	case err != nil:
 		return &core.Result{Unknown: uncertain(err), Err: err}
 	}
 	e.Saw(answer.Header)

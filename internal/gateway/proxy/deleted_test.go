@@ -1,12 +1,16 @@
 package proxy
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 )
 
 // own reads the gateways' own keys with a prefix, straight from etcd.
@@ -55,4 +59,49 @@ func TestNamelessChain(t *testing.T) {
 	}
 	must(direct.Delete(t.Context(), engine.OwnPrefix+core.SessionPrefix+"other.1"))(t)
 	g.hot(t, "k")
+}
+
+// TestSessionIsDeletedWhileItsWatchIsLate: somebody deletes the key of a session straight at etcd, and etcd's answers to its
+// gateway are held up, so that it answers reads from the chain still. A gateway without the chain must not write before
+// the first one knows.
+func TestSessionIsDeletedWhileItsWatchIsLate(t *testing.T) {
+	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	seen, network := between(t, cluster, seedtest.Seed(t), 0)
+	line, direct := startLine(t, etcd), open(t, etcd)
+	a := startCached(t, line.listener.Addr().String(), cluster, Cache{Lease: time.Hour})
+	must(a.client.Put(within, "k", "1"))(t)
+	session := ownAt(t, direct, core.SessionPrefix).Kvs[0]
+	b := startCached(t, etcd, seen, Cache{})
+	b.hot(t, "k")
+	a.hot(t, "k")
+
+	line.answers.Lock()
+	answers := sync.OnceFunc(line.answers.Unlock)
+	defer answers()
+	must(direct.Delete(within, string(session.Key)))(t)
+	network.set(1)
+	written := make(chan error, 1)
+	go func() {
+		_, err := b.client.Put(within, "k", "2")
+		written <- err
+	}()
+	eventually(t, "the session's key is there again", func() bool {
+		select {
+		case err := <-written:
+			r := must(a.client.Get(within, "k"))(t)
+			t.Fatalf("2 is written, %v, and then the other gateway answers %s", err, r.Kvs[0].Value)
+		default:
+		}
+		now := must(direct.Get(within, string(session.Key)))(t).Kvs
+		return len(now) == 1 && now[0].Lease == session.Lease && string(now[0].Value) == string(session.Value)
+	})
+	answers()
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if r := must(a.client.Get(within, "k"))(t); string(r.Kvs[0].Value) != "2" {
+		t.Errorf("2 is written, and the other gateway answers %s", r.Kvs[0].Value)
+	}
 }

@@ -228,7 +228,7 @@ func (p *process) prove(lease string, sent uint64) {
 	}
 	if !w.Auth && !w.Restores {
 		last(new(core.Seen))
-		extend()
+		w.proveKeys(p, lease, extend)
 		return
 	}
 	if w.Now < p.g.blind {

@@ -30,6 +30,8 @@ type Config struct {
 	Services bool // clients use locks and elections, and share leases
 	Restores bool // etcd is restored from backups
 	Meetings bool // placements meet objects of before
+	Deletes  bool // a client of etcd deletes the gateways' keys
+	Bits     bool // those of bits only, and often
 	Leaves   bool // all gateways end, and their keys are deleted
 	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
@@ -84,10 +86,14 @@ func Draw(seed uint64) Config {
 	c.Lag = time.Duration(often(float64(25 * time.Millisecond)))
 	c.Jitter = time.Duration(rng.Float64() * 4 * float64(c.Latency))
 	c.Services = rand.New(rand.NewPCG(seed, 3)).IntN(4) > 0
-	if c.Auth = rand.New(rand.NewPCG(seed, 4)).IntN(5) < 3; c.Auth {
+	c.Auth = rand.New(rand.NewPCG(seed, 4)).IntN(5) < 3
+	if c.Deletes = c.Auth && rand.New(rand.NewPCG(seed, 14)).IntN(3) == 0; c.Deletes {
+		c.Auth = false
+	}
+	if c.Auth {
 		c.Every, c.Ops, c.Clients = 3*c.Every, 2*c.Ops, max(c.Clients, 4)
 	}
-	if c.Restores = !c.Auth && rand.New(rand.NewPCG(seed, 7)).IntN(5) > 0; c.Restores {
+	if c.Restores = !c.Auth && !c.Deletes && rand.New(rand.NewPCG(seed, 7)).IntN(5) > 0; c.Restores {
 		c.Ops, c.Every, c.Gateways, c.Clients = 2*c.Ops, 2*c.Every, max(c.Gateways, 2), max(c.Clients, 4)
 		c.Placing /= 3
 		if c.Meetings = rand.New(rand.NewPCG(seed, 10)).IntN(2) == 0; c.Meetings {
@@ -95,6 +101,10 @@ func Draw(seed uint64) Config {
 		}
 	}
 	c.Leaves = !c.Auth && rand.New(rand.NewPCG(seed, 12)).IntN(3) == 0
+	if c.Deletes = c.Deletes || !c.Auth && !c.Restores; c.Deletes {
+		c.Leaves, c.Gateways, c.Lease = false, max(c.Gateways, 2), c.Lease+100*time.Millisecond
+		c.Bits = rand.New(rand.NewPCG(seed, 15)).IntN(3) == 0
+	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {
 			c.Quiet |= 1 << f

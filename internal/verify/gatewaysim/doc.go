@@ -9,7 +9,8 @@
 // Gateways crash between any two effects, pause, and are cut off from etcd or from the chain. While one has no session, it writes and
 // shows answers as long as nothing is placed. In some worlds etcd is restored from a backup of now or of before, after
 // a time that is longer than a session lasts; its revision falls, or was raised. Gateways may not compare its history
-// for a while.
+// for a while. In others a client of etcd deletes keys of sessions, bits and acknowledgements whose leases last. It deletes no
+// entry of the directory: ADR 0061.
 //
 // Every answer is checked at once against etcd's history. A request that began after a restore has to be answered from
 // the history since; one that was under way then, from this one or from the one before, where it is checked in the same

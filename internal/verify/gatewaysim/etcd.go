@@ -28,6 +28,8 @@ type etcd struct {
 	dead    map[string]bool
 	doomed  map[string]bool     // leases that are not extended any more
 	owned   map[string][]string // keys of a session's lease
+	numbers map[string]int64    // of sessions' leases
+	number  int64               // of the lease of the own key that is written; 0: none
 	clients clientLeases
 	applied map[uint64]int // transactions that changed something
 	away    uint64         // until when nothing is executed
@@ -38,7 +40,7 @@ func newEtcd(w *world) *etcd {
 	return &etcd{
 		w: w, rev: 1, keys: make(map[string]core.KV), history: make(map[string][]state), leases: make(map[string]uint64),
 		dead: make(map[string]bool), doomed: make(map[string]bool), owned: make(map[string][]string), applied: make(map[uint64]int),
-		clients: newClientLeases(), auth: authentication{revision: 1},
+		numbers: make(map[string]int64), clients: newClientLeases(), auth: authentication{revision: 1},
 	}
 }
 
@@ -114,14 +116,15 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		if p.Session && !e.grant(lease) {
 			result.Held = false
 		}
+		if _, is := e.numbered(p.Lease); p.Lease != 0 && !is {
+			return &core.Result{NoLease: true}
+		}
 	}
 	if result.Held {
 		next, changed := e.rev+1, false
 		for _, p := range r.Put {
-			e.put(next, p.Key, p.Value, false)
-			if changed = true; p.Session && !slices.Contains(e.owned[lease], p.Key) {
-				e.owned[lease] = append(e.owned[lease], p.Key)
-			}
+			changed = true
+			e.putOwn(next, &p, lease)
 		}
 		for _, key := range r.Delete {
 			changed = e.drop(next, key) || changed
@@ -146,6 +149,9 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		}
 	}
 	result.Rev = rev
+	if r.Leases != 0 {
+		result.Leases = e.living()
+	}
 	reads := append(slices.Clone(r.Get), r.Show...)
 	if r.Txn != nil && e.w.unread(r.Txn) {
 		result.Unread, reads = true, r.Show
@@ -217,7 +223,7 @@ func (e *etcd) put(rev int64, key, value string, leased bool) {
 	if kv.Create == 0 {
 		kv.Create = rev
 	}
-	kv.Value, kv.Mod, kv.Leased = value, rev, leased
+	kv.Value, kv.Mod, kv.Leased, kv.Lease = value, rev, leased, e.number
 	kv.Version++
 	e.keys[key] = kv
 	e.record(rev, key, true, kv)
@@ -285,6 +291,9 @@ func (e *etcd) extend(lease string) bool {
 	}
 	until := e.w.Now + uint64(e.w.Lease)
 	e.leases[lease] = until
+	if e.numbers[lease] == 0 {
+		e.numbers[lease] = int64(len(e.numbers)) + 1
+	}
 	e.w.After(until-e.w.Now, func() {
 		if e.leases[lease] == until && !e.dead[lease] {
 			e.end(lease)
@@ -300,7 +309,9 @@ func (e *etcd) end(lease string) {
 	e.dead[lease] = true
 	changed := false
 	for _, key := range e.owned[lease] {
-		changed = e.drop(e.rev+1, key) || changed
+		if e.keys[key].Lease == e.numbers[lease] { // not deleted since, and another session's
+			changed = e.drop(e.rev+1, key) || changed
+		}
 	}
 	if changed {
 		e.next()

@@ -44,6 +44,7 @@ type process struct {
 	era      string            // of etcd's history
 	newest   int64             // revision that etcd had
 	ending   string            // lease that is being revoked
+	bitless  uint64            // its bit is deleted during its next write, which takes so long; 0: it is not
 
 	reads      reads
 	mine       map[string]*audited // keys that it answers for
@@ -282,6 +283,9 @@ func (w *world) perform(p *process, e core.Effect) {
 	case core.EndLease:
 		p.watches++
 		p.watching = false
+		if w.Deletes { // elsewhere sessions are over only when their leases are
+			w.carry(func() { w.etcd.revoke(e.Lease) })
+		}
 	case core.WatchDirectory:
 		p.watches++
 		p.watching = true

@@ -45,6 +45,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Noticed += r.Noticed
 	t.Allowed += r.Allowed
 	t.Cleaned += r.Cleaned
+	t.Deleted += r.Deleted
 	t.Restored += r.Restored
 	t.Eras += r.Eras
 	t.Met += r.Met

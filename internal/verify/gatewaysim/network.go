@@ -75,10 +75,17 @@ func (w *world) callEtcd(p *process, c core.EtcdCall) {
 		}
 		return execute()
 	}
-	w.sendEtcd(p, do, func(r *core.Result) {
-		w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
-		p.returned(&c, r)
-	})
+	send := func() {
+		w.sendEtcd(p, do, func(r *core.Result) {
+			w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
+			p.returned(&c, r)
+		})
+	}
+	if slow := w.deleteBit(p, &c); slow > 0 {
+		w.After(slow, send)
+	} else {
+		send()
+	}
 }
 
 // sendEtcd sends a request over a stream: it is executed once or not at all, perhaps late, and its answer may get lost.

@@ -53,6 +53,9 @@ func TestSeeds(t *testing.T) {
 	if total.Allowed == 0 || total.Cleaned == 0 {
 		t.Errorf("%d exclusions ended, and etcd was cleaned %d times", total.Allowed, total.Cleaned)
 	}
+	if total.Deleted == 0 {
+		t.Error("no key of a session was deleted")
+	}
 	if total.Unguarded == 0 {
 		t.Error("no write passed by a cache that ended")
 	}
@@ -101,7 +104,7 @@ func TestOneGatewayWritesLittle(t *testing.T) {
 	placed, rounds := 0, 0
 	for seed := uint64(1); seed <= 20; seed++ {
 		c := Draw(seed)
-		c.Gateways, c.Keys, c.Quiet, c.Stop, c.Loss, c.Placing, c.Restores, c.Leaves = 1, 3, 1<<faults-1, 0, 0, 100*time.Millisecond, false, false
+		c.Gateways, c.Keys, c.Quiet, c.Stop, c.Loss, c.Placing, c.Restores, c.Leaves, c.Deletes = 1, 3, 1<<faults-1, 0, 0, 100*time.Millisecond, false, false, false
 		r := Run(c)
 		if r.Broken != "" || r.OwnWrites > beginning+r.Rounds {
 			t.Errorf("seed %d: %d writes in %d rounds %s", seed, r.OwnWrites, r.Rounds, r.Broken)

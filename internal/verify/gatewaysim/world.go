@@ -61,6 +61,7 @@ type Result struct {
 	Met                int // placements that met an object of a lost history
 	Noticed            int // writes past the gateways that one of them noticed
 	Allowed            int // keys that were written past the gateways, and may be placed again
+	Deleted            int // times that a client of etcd deleted the gateways' keys
 	Cleaned            int // times that the gateways' own keys were deleted
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
@@ -98,6 +99,9 @@ func run(c Config, traced bool) *Result {
 		cl.think()
 	}
 	w.nextFault()
+	if c.Deletes {
+		w.nextDeletion(rand.New(rand.NewPCG(c.Seed, 13)))
+	}
 	w.nextPlacing()
 	if c.Restores {
 		w.nextRestore(rand.New(rand.NewPCG(c.Seed, 8)))

@@ -1,0 +1,151 @@
+package gatewaysim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// nextDeletion plans that a client of etcd deletes keys of the gateways: of one session or of all, while their leases last.
+// Gateways notice that when they prove their sessions, since their watches may be late. Most often the gateway is cut off
+// from etcd, and others from the chain, so that these do without it.
+func (w *world) nextDeletion(rng *rand.Rand) {
+	pause := uint64(w.Lease)
+	if w.Bits {
+		pause /= 4
+	}
+	w.After(uint64(rng.ExpFloat64()*float64(pause)), func() {
+		if w.calm {
+			return
+		}
+		victim := w.gateways[rng.IntN(len(w.gateways))]
+		if p := victim.process; p != nil && w.Now >= w.etcd.away {
+			w.deleteKeys(rng, p)
+		}
+		w.nextDeletion(rng)
+	})
+}
+
+func (w *world) deleteKeys(rng *rand.Rand, p *process) {
+	kinds := [][]string{
+		{core.SessionPrefix}, {core.SessionPrefix, "ack/", "bit/"}, {core.SessionPrefix, "ack/", "bit/", "began"}, {"ack/"}, {"bit/"},
+	}[rng.IntN(5)]
+	lease := p.core.Lease()
+	if rng.IntN(4) == 0 {
+		lease = ""
+	}
+	if w.Bits {
+		p.bitless = etcdTimeout/4 + rng.Uint64N(etcdTimeout)
+	} else if w.etcd.deleteOwn(kinds, lease) {
+		w.result.Deleted++
+		w.note("a client of etcd deletes %v, of session %q", kinds, lease)
+		w.separate(rng, p.g)
+	}
+}
+
+// deleteBit has a client of etcd delete the bit of a gateway while a write is under way to etcd, if that is planned. It
+// returns how long that takes.
+func (w *world) deleteBit(p *process, c *core.EtcdCall) (slow uint64) {
+	if c.Request.Txn == nil || c.Request.Part == core.Outcome || p.bitless == 0 {
+		return 0
+	}
+	slow, p.bitless = p.bitless, 0
+	if w.etcd.deleteOwn([]string{"bit/"}, c.Lease) {
+		w.result.Deleted++
+		w.note("a client of etcd deletes the bit of session %q", c.Lease)
+	}
+	return slow
+}
+
+// separate cuts a gateway off from etcd for a while, and the others from the chain.
+func (w *world) separate(rng *rand.Rand, victim *gateway) {
+	if rng.IntN(4) > 0 {
+		victim.cutEtcd = max(victim.cutEtcd, w.Now+uint64(w.Lease)/2+rng.Uint64N(uint64(w.Lease)))
+	}
+	if rng.IntN(4) == 0 {
+		return
+	}
+	for _, g := range w.gateways {
+		if g != victim {
+			g.cutChain = max(g.cutChain, w.Now+patience+rng.Uint64N(uint64(w.Lease)))
+		}
+	}
+}
+
+// deleteOwn deletes the gateways' keys of some kinds: those of a session, or all. It reports whether there was one.
+func (e *etcd) deleteOwn(kinds []string, lease string) (changed bool) {
+	next := e.rev + 1
+	for _, key := range sortedKeys(e.keys) {
+		own, is := strings.CutPrefix(key, ownPrefix)
+		if !is || !slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(own, kind) }) {
+			continue
+		}
+		if kv := e.keys[key]; lease == "" || kv.Lease == 0 || kv.Lease == e.numbers[lease] {
+			changed = e.drop(next, key) || changed
+		}
+	}
+	if changed {
+		e.next()
+		e.w.changed()
+	}
+	return changed
+}
+
+// proveKeys goes on if etcd has the keys of a session.
+func (w *world) proveKeys(p *process, lease string, then func()) {
+	if !w.Deletes {
+		then()
+		return
+	}
+	proof := p.core.Prove(lease)
+	read := func() *core.Result { return w.etcd.do("", &core.Request{Get: proof.Keys}) }
+	question(w, p, read, func(r *core.Result) {
+		if p.core.Proved(proof, r) {
+			then()
+		}
+	})
+}
+
+// putOwn writes a key of the gateways, under the lease of a session if it belongs to one.
+func (e *etcd) putOwn(rev int64, p *core.Put, lease string) {
+	if p.Lease != 0 {
+		lease, _ = e.numbered(p.Lease)
+	}
+	if p.Session || p.Lease != 0 {
+		e.number = e.numbers[lease]
+		if !slices.Contains(e.owned[lease], p.Key) {
+			e.owned[lease] = append(e.owned[lease], p.Key)
+		}
+	}
+	e.put(rev, p.Key, p.Value, false)
+	e.number = 0
+}
+
+// numbered returns the lease of a number, if it has not ended.
+func (e *etcd) numbered(number int64) (lease string, is bool) {
+	for lease, n := range e.numbers {
+		if n == number {
+			return lease, e.leases[lease] != 0 && !e.dead[lease]
+		}
+	}
+	return "", false
+}
+
+// living lists the sessions' leases that have not ended.
+func (e *etcd) living() (numbers []int64) {
+	for _, lease := range sortedKeys(e.leases) {
+		if !e.dead[lease] {
+			numbers = append(numbers, e.numbers[lease])
+		}
+	}
+	return numbers
+}
+
+// revoke ends the lease of a session that its gateway does not want any more.
+func (e *etcd) revoke(lease string) {
+	if e.leases[lease] != 0 && e.w.Now >= e.away {
+		e.end(lease)
+	}
+}
