@@ -110,8 +110,8 @@ type KV struct {
 	Create, Mod, Version int64
 	Leased               bool  // it has a lease
 	Lease                int64 // that, of a gateway's own key
-	TooLarge             bool // for a cell of the chain
-	Packed               bool // Value is compressed
+	TooLarge             bool  // for a cell of the chain
+	Packed               bool  // Value is compressed
 }
 
 // state is that of an object with this value.
@@ -135,7 +135,7 @@ type Result struct {
 	KVs       map[string]KV
 	NoLease   bool    // the lease of a put does not exist; nothing was executed
 	Leases    []int64 // of sessions that may last, in any order
-	Raw       any // etcd's answer to Txn.Raw
+	Raw       any     // etcd's answer to Txn.Raw
 }
 
 // entry is a key as the result shows it.

@@ -48,10 +48,10 @@ func (g *Gateway) acknowledged(l *life, rev int64, keys []string, then func(yes 
 	})
 }
 
-// meet notes the sessions in a result.
+// meet notes the sessions in a result. A key without a lease is none: no gateway wrote it.
 func (g *Gateway) meet(l *life, r *Result) {
 	for key, kv := range r.KVs {
-		if name, session := strings.CutPrefix(key, g.names.session); session && name != l.lease {
+		if name, session := strings.CutPrefix(key, g.names.session); session && name != l.lease && kv.Lease != 0 {
 			g.met.sessions[name] = kv
 		}
 	}
