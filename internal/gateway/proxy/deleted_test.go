@@ -72,8 +72,10 @@ func TestSessionIsDeletedWhileItsWatchIsLate(t *testing.T) {
 	line, direct := startLine(t, etcd), open(t, etcd)
 	a := startCached(t, line.listener.Addr().String(), cluster, Cache{Lease: time.Hour})
 	must(a.client.Put(within, "k", "1"))(t)
+	a.hot(t, "k")
 	session := ownAt(t, direct, core.SessionPrefix).Kvs[0]
 	b := startCached(t, etcd, seen, Cache{})
+	b.hot(t, "placed by b") // who places a key meets all sessions
 	b.hot(t, "k")
 	a.hot(t, "k")
 
