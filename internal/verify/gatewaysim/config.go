@@ -102,8 +102,9 @@ func Draw(seed uint64) Config {
 	}
 	c.Leaves = !c.Auth && rand.New(rand.NewPCG(seed, 12)).IntN(3) == 0
 	if c.Deletes = c.Deletes || !c.Auth && !c.Restores; c.Deletes {
-		c.Leaves, c.Gateways, c.Lease = false, max(c.Gateways, 2), c.Lease+100*time.Millisecond
+		c.Gateways, c.Lease = max(c.Gateways, 2), c.Lease+100*time.Millisecond
 		c.Bits = rand.New(rand.NewPCG(seed, 15)).IntN(3) == 0
+		c.Leaves = c.Leaves && c.Bits // a clean-up relies on the keys of sessions
 	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {

@@ -133,6 +133,14 @@ func (e *etcd) numbered(number int64) (lease string, is bool) {
 	return "", false
 }
 
+// noLease reports whether a request puts a key under the lease of another session that has ended.
+func (e *etcd) noLease(r *core.Request) bool {
+	return slices.ContainsFunc(r.Put, func(p core.Put) bool {
+		_, is := e.numbered(p.Lease)
+		return p.Lease != 0 && !is
+	})
+}
+
 // living lists the sessions' leases that have not ended.
 func (e *etcd) living() (numbers []int64) {
 	for _, lease := range sortedKeys(e.leases) {

@@ -108,7 +108,7 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 	if e.ownState(r) {
 		rev = e.older()
 	}
-	result := &core.Result{Held: e.all(r.If, rev), KVs: make(map[string]core.KV)}
+	result := &core.Result{Held: e.all(r.If, rev), NoLease: e.noLease(r), KVs: make(map[string]core.KV)}
 	if result.Held && r.Txn != nil && !e.allows(r.Txn) {
 		return &core.Result{Err: errRefused}
 	}
@@ -116,11 +116,8 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 		if p.Session && !e.grant(lease) {
 			result.Held = false
 		}
-		if _, is := e.numbered(p.Lease); p.Lease != 0 && !is {
-			return &core.Result{NoLease: true}
-		}
 	}
-	if result.Held {
+	if result.Held && !result.NoLease {
 		next, changed := e.rev+1, false
 		for _, p := range r.Put {
 			changed = true
@@ -148,8 +145,7 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 			e.w.changed()
 		}
 	}
-	result.Rev = rev
-	if r.Leases != 0 {
+	if result.Rev = rev; r.Leases != 0 {
 		result.Leases = e.living()
 	}
 	reads := append(slices.Clone(r.Get), r.Show...)
