@@ -3,6 +3,8 @@ package lab
 import (
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,6 +83,7 @@ func TestMemoryChaos(t *testing.T) {
 
 // A trial whose servers do not start says so, and removes its lab.
 func TestFailedTrialsSayWhy(t *testing.T) {
+	asProduct(t)
 	flags := chaosFlags{ManagedFlags: ManagedDefaults(), minutes: 1, clients: 1}
 	flags.Shards = 4
 	name := clitest.LabName(t, "f")
@@ -99,6 +102,21 @@ func TestFailedTrialsSayWhy(t *testing.T) {
 	if _, err := lab.Open(name); err == nil {
 		t.Errorf("the lab %s is still there", name)
 	}
+}
+
+// asProduct makes the test binary the product that this process finds.
+func asProduct(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, cli.ProductName)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv(clitest.AsCommand, "1")
 }
 
 // TestKeyspaceChaos is the short form of `netcraq lab chaos --keyspace`: all gateways are killed at once, or one loses its disk.

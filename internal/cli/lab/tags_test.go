@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/client/follow"
-	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/platform/roottest"
@@ -47,12 +46,7 @@ func certified(t *testing.T, o *lab.Options) (of func(security.Role) string) {
 // its answer.
 func TestTagsAreSwitchedInALab(t *testing.T) {
 	roottest.Need(t)
-	bin := t.TempDir() // hosts run this binary as the command
-	if err := os.Symlink(os.Args[0], filepath.Join(bin, cli.ProductName)); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv(clitest.AsCommand, "1")
+	asProduct(t)
 	flags := ManagedDefaults()
 	flags.Nodes, flags.controllers, flags.Shards, flags.Objects = 4, 1, 8, 1000
 	o, err := flags.Options(fmt.Sprintf("t%d", os.Getpid()%100_000))
