@@ -45,7 +45,7 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, down pb.Maintenance_
 	return err
 }
 
-// database makes a file of etcd with the present contents. It has no name any more.
+// database makes a file of etcd with the present contents. It has no name, so that nothing is left if this process ends.
 func (g *Gateway) database() (*os.File, error) {
 	space, done, err := g.present()
 	if err != nil {
@@ -57,11 +57,10 @@ func (g *Gateway) database() (*os.File, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.ResourceExhausted, "netcraq: no file for a snapshot: %v", err)
 	}
-	err = fits(f, contents)
-	if err == nil {
-		err = contents.Write(f.Name())
+	if err = errors.Join(os.Remove(f.Name()), fits(f, contents)); err == nil {
+		err = contents.Write(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	}
-	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+	if err != nil {
 		return nil, status.Errorf(codes.ResourceExhausted, "netcraq: a snapshot cannot be written: %v", errors.Join(err, f.Close()))
 	}
 	return f, nil
