@@ -84,8 +84,8 @@ func (o *Options) disks(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("netcraq status: %w", err)
 	}
 	for _, k := range status.Keyspaces {
-		if k.Name == name && k.Prepared == 0 {
-			return len(k.Disks), nil
+		if k.Name == name {
+			return k.CountingDisks(), nil
 		}
 	}
 	return 0, nil

@@ -50,7 +50,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Count is what came of the rounds of one system.
+// Count is the result of the rounds of one system.
 type Count struct {
 	System      string `json:"system"`
 	Rounds      int    `json:"rounds"`

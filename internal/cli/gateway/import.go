@@ -31,7 +31,8 @@ func newImportCommand() *cobra.Command {
 		Long: `Begin a keyspace with the keys and leases of an etcd, from a file of etcdctl snapshot save.
 
 Run it once, before the gateways, with the flags of the first one: the keyspace is on its disk when the command ends. Keys
-keep their revisions and their history, and leases their IDs. To go back, use etcdctl snapshot save at a gateway and etcdutl snapshot restore.`,
+keep their revisions and their history, and leases their IDs. To go back, use etcdctl snapshot save at a gateway and
+etcdutl snapshot restore.`,
 		Example: `  netcraq keyspace import --snapshot etcd.db --data-dir /var/lib/netcraq/keyspace --listen 192.0.2.7:2379 \
     --controllers 192.0.2.1,192.0.2.2`,
 		Args: cobra.NoArgs,

@@ -74,7 +74,7 @@ func TestKeyspaceGivesDisksUp(t *testing.T) {
 		t.Helper()
 		for ctx.Err() == nil {
 			s := clitest.Object[admin.Snapshot](m, "status")
-			if len(s.Keyspaces) == 1 && len(s.Keyspaces[0].Disks) == disks && s.Keyspaces[0].Prepared == 0 {
+			if len(s.Keyspaces) == 1 && s.Keyspaces[0].CountingDisks() == disks {
 				return
 			}
 		}
@@ -129,7 +129,7 @@ func TestKeyspaceRefuses(t *testing.T) {
 	}
 }
 
-// A keyspace begins with what an etcd has, and a plain etcd goes on with what the keyspace has.
+// A keyspace begins with the contents of an etcd, and a plain etcd goes on with the contents of the keyspace.
 func TestImport(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

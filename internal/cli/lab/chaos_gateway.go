@@ -43,12 +43,7 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 	if flags.memory {
 		flags.Objects += memoryEntries
 	}
-	o, err := flags.Options(name)
-	if err != nil {
-		return err
-	}
-	o.Owned, o.Progress = true, progressTo(stderr)
-	product, err := cli.ProductPath()
+	served, product, show, err := flags.begin(stderr, name)
 	if err != nil {
 		return err
 	}
@@ -56,10 +51,8 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 	if err != nil {
 		return err
 	}
-	show := NewShow(stderr)
-	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
 	trial := chaos.GatewayOptions{
-		ServedOptions: flags.served(name, o, show),
+		ServedOptions: served,
 		Member: func(l *lab.Lab, h lab.Host) []string {
 			return []string{
 				self, "lab", etcdCommand, "--member", h.Name, "--data-dir", l.DataDir("etcd-" + h.Name),
@@ -90,7 +83,9 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
-	return printGatewayChaos(out, stderr, flags, result)
+	return flags.report(out, stderr, result, &result.ServedResult, func(table io.Writer) {
+		fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n", cli.Grouped(result.Hits), cli.Grouped(result.NearbyHits))
+	})
 }
 
 // gatewayPins is where a gateway finds nodes on its machine, which all hosts of a lab share. The first gateway has to use the network.
@@ -112,7 +107,24 @@ func onControllers(l *lab.Lab, of func(lab.Host) string) (all []string) {
 	return all
 }
 
-// served returns what trials of gateways and of members have in common.
+// begin returns the options that trials of servers have in common, and the path of the product. It prints the seed.
+func (flags *chaosFlags) begin(
+	stderr io.Writer, name string,
+) (served chaos.ServedOptions, product string, show *Show, err error) {
+	o, err := flags.Options(name)
+	if err != nil {
+		return served, "", nil, err
+	}
+	o.Owned, o.Progress = true, progressTo(stderr)
+	if product, err = cli.ProductPath(); err != nil {
+		return served, "", nil, err
+	}
+	show = NewShow(stderr)
+	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
+	return flags.served(name, o, show), product, show, nil
+}
+
+// served returns the options of a trial of servers on a lab.
 func (flags *chaosFlags) served(name string, o lab.Options, show *Show) chaos.ServedOptions {
 	return chaos.ServedOptions{
 		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
@@ -121,16 +133,27 @@ func (flags *chaosFlags) served(name string, o lab.Options, show *Show) chaos.Se
 	}
 }
 
-func printGatewayChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.GatewayResult) error {
+// report prints the result of a trial of servers. rows prints the rows that only its kind has. The error says that the
+// trial failed.
+func (flags *chaosFlags) report(
+	out, stderr io.Writer, result any, served *chaos.ServedResult, rows func(table io.Writer),
+) error {
 	if flags.json {
-		fmt.Fprint(stderr, r.Explain())
-		if err := cli.PrintJSON(out, r); err != nil {
+		fmt.Fprint(stderr, served.Explain())
+		if err := cli.PrintJSON(out, result); err != nil {
 			return err
 		}
-	} else {
-		printGatewayChaosTable(out, r)
+		return verdict(served)
 	}
-	return verdict(&r.ServedResult)
+	fmt.Fprint(out, served.Explain())
+	table := cli.NewTable(out)
+	printServed(table, served)
+	rows(table)
+	printStruck(table, served)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return verdict(served)
 }
 
 // verdict returns the error of a trial that failed.
@@ -144,17 +167,7 @@ func verdict(r *chaos.ServedResult) error {
 	return nil
 }
 
-func printGatewayChaosTable(out io.Writer, r *chaos.GatewayResult) {
-	fmt.Fprint(out, r.Explain())
-	table := cli.NewTable(out)
-	defer table.Flush()
-	printServed(table, &r.ServedResult)
-	fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n", cli.Grouped(r.Hits), cli.Grouped(r.NearbyHits))
-	printStruck(table, &r.ServedResult)
-}
-
-// printServed prints the rows that trials of gateways and of members have in common, and printStruck those of the
-// faults.
+// printServed prints the rows that trials of servers have in common, and printStruck those of the faults.
 func printServed(table io.Writer, r *chaos.ServedResult) {
 	fmt.Fprintf(table, "operations\t%s\tviolations\t%d\n", cli.Grouped(uint64(r.Ops)), r.Violations)
 	fmt.Fprintf(table, "of unknown outcome\t%s\ttimes made whole\t%d\n", cli.Grouped(uint64(r.Unknown)), r.Repairs)
@@ -167,7 +180,7 @@ func printStruck(table io.Writer, r *chaos.ServedResult) {
 	}
 }
 
-// served shows the progress of a trial of gateways or of members.
+// served shows the progress of a trial of servers.
 func (s *Show) served(p chaos.ServedProgress) {
 	faults := "no fault"
 	if len(p.Faults) > 0 {

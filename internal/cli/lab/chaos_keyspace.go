@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
@@ -22,19 +21,12 @@ const keyspaceObjects = 4 * chainlog.DefaultEntries
 // runKeyspaceChaos is `netcraq lab chaos --keyspace`.
 func runKeyspaceChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
 	flags.CellBytes, flags.Objects = gatewayCellBytes, gatewayObjects+keyspaceObjects
-	o, err := flags.Options(name)
+	served, product, show, err := flags.begin(stderr, name)
 	if err != nil {
 		return err
 	}
-	o.Owned, o.Progress = true, progressTo(stderr)
-	product, err := cli.ProductPath()
-	if err != nil {
-		return err
-	}
-	show := NewShow(stderr)
-	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
 	trial := chaos.KeyspaceOptions{
-		ServedOptions: flags.served(name, o, show), Dir: keyspaceDataDir, Disks: countingDisks, AcceptLosses: acceptLosses,
+		ServedOptions: served, Dir: keyspaceDataDir, Disks: countingDisks, AcceptLosses: acceptLosses,
 		Gateway: func(l *lab.Lab, h lab.Host) []string {
 			return []string{
 				product, "keyspace", "--data-dir", keyspaceDataDir(l, h), "--listen", gatewayAddress(h), "--member", h.Name,
@@ -48,7 +40,9 @@ func runKeyspaceChaos(ctx context.Context, out, stderr io.Writer, name string, f
 	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
-	return printKeyspaceChaos(out, stderr, flags, result)
+	return flags.report(out, stderr, result, &result.ServedResult, func(table io.Writer) {
+		fmt.Fprintf(table, "disks set aside\t%d\n", result.Damaged)
+	})
 }
 
 func keyspaceDataDir(l *lab.Lab, h lab.Host) string { return l.DataDir("keyspace-" + h.Name) }
@@ -56,10 +50,10 @@ func keyspaceDataDir(l *lab.Lab, h lab.Host) string { return l.DataDir("keyspace
 // countingDisks returns how many gateways have a disk that counts in the present era; 0 while the next one is prepared.
 func countingDisks(ctx context.Context, l *lab.Lab) (int, error) {
 	s, err := snapshotOf(ctx, l)
-	if err != nil || len(s.Keyspaces) != 1 || s.Keyspaces[0].Prepared != 0 {
+	if err != nil || len(s.Keyspaces) != 1 {
 		return 0, err
 	}
-	return len(s.Keyspaces[0].Disks), nil
+	return s.Keyspaces[0].CountingDisks(), nil
 }
 
 // acceptLosses accepts the loss of each shard that is lost, until all shards have all their members.
@@ -80,29 +74,4 @@ func acceptLosses(ctx context.Context, l *lab.Lab) error {
 		case <-time.After(askAgain):
 		}
 	}
-}
-
-func snapshotOf(ctx context.Context, l *lab.Lab) (*admin.Snapshot, error) {
-	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
-	defer leader.Close()
-	return leader.Snapshot(ctx)
-}
-
-func printKeyspaceChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.KeyspaceResult) error {
-	if flags.json {
-		fmt.Fprint(stderr, r.Explain())
-		if err := cli.PrintJSON(out, r); err != nil {
-			return err
-		}
-		return verdict(&r.ServedResult)
-	}
-	fmt.Fprint(out, r.Explain())
-	table := cli.NewTable(out)
-	printServed(table, &r.ServedResult)
-	fmt.Fprintf(table, "disks set aside\t%d\n", r.Damaged)
-	printStruck(table, &r.ServedResult)
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return verdict(&r.ServedResult)
 }

@@ -30,12 +30,7 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 		return cli.UsageError(err)
 	}
 	flags.Objects = gatewayObjects
-	o, err := flags.Options(name)
-	if err != nil {
-		return err
-	}
-	o.Owned, o.Progress = true, progressTo(stderr)
-	product, err := cli.ProductPath()
+	served, product, show, err := flags.begin(stderr, name)
 	if err != nil {
 		return err
 	}
@@ -47,10 +42,8 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 		}
 		command = []string{self, "lab", memberCommand, flags.without}
 	}
-	show := NewShow(stderr)
-	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
 	trial := chaos.MemberOptions{
-		ServedOptions: flags.served(name, o, show), Dir: memberDir, Peer: peerURL,
+		ServedOptions: served, Dir: memberDir, Peer: peerURL,
 		Member: func(l *lab.Lab, h lab.Host, plain, joins bool) []string {
 			if plain {
 				return append([]string{product, "etcd"}, memberFlags(l, h, joins)...)
@@ -74,33 +67,16 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 	if err := TrialError(ctx, err); err != nil {
 		return err
 	}
-	return printMemberChaos(out, stderr, flags, result)
+	return flags.report(out, stderr, result, &result.ServedResult, func(table io.Writer) {
+		fmt.Fprintf(table, "read through the chain\t%s\twrites of the chain\t%s\n", cli.Grouped(result.FastReads), cli.Grouped(result.Pushes))
+		for _, reason := range slices.Sorted(maps.Keys(result.SlowReads)) {
+			fmt.Fprintf(table, "read by etcd: %s\t%s\n", reason, cli.Grouped(result.SlowReads[reason]))
+		}
+		fmt.Fprintf(table, "stops with a warning\t%d\n", result.Warned)
+	})
 }
 
 func memberDir(l *lab.Lab, h lab.Host) string { return l.DataDir("member-" + h.Name) }
-
-func printMemberChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.MemberResult) error {
-	if flags.json {
-		fmt.Fprint(stderr, r.Explain())
-		if err := cli.PrintJSON(out, r); err != nil {
-			return err
-		}
-		return verdict(&r.ServedResult)
-	}
-	fmt.Fprint(out, r.Explain())
-	table := cli.NewTable(out)
-	printServed(table, &r.ServedResult)
-	fmt.Fprintf(table, "read through the chain\t%s\twrites of the chain\t%s\n", cli.Grouped(r.FastReads), cli.Grouped(r.Pushes))
-	for _, reason := range slices.Sorted(maps.Keys(r.SlowReads)) {
-		fmt.Fprintf(table, "read by etcd: %s\t%s\n", reason, cli.Grouped(r.SlowReads[reason]))
-	}
-	fmt.Fprintf(table, "stops with a warning\t%d\n", r.Warned)
-	printStruck(table, &r.ServedResult)
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return verdict(&r.ServedResult)
-}
 
 // memberCommand is the hidden command that runs a member without a rule, for lab chaos.
 const memberCommand = "member"

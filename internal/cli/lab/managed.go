@@ -230,11 +230,16 @@ func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
 	return argv
 }
 
-// LeaderOf asks a lab's controllers for the leader.
-func LeaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
+// snapshotOf asks a lab's controllers for the present status.
+func snapshotOf(ctx context.Context, l *lab.Lab) (*admin.Snapshot, error) {
 	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
 	defer leader.Close()
-	s, err := leader.Snapshot(ctx)
+	return leader.Snapshot(ctx)
+}
+
+// LeaderOf asks a lab's controllers for the leader.
+func LeaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
+	s, err := snapshotOf(ctx, l)
 	if err != nil {
 		return chaos.Leading{}, err
 	}

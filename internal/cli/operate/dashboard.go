@@ -33,8 +33,8 @@ func newDashboardCommand() *cobra.Command {
 		Long: `Serve a page that shows a cluster while it changes: chains, loads, hot shards, failures and repairs, the keys of
 gateways, and the path of a read.
 
-The page changes nothing in the cluster and shows no values. It asks for no password: who reaches --listen sees names of
-nodes and keys, and can ask whether a key exists. Reach it from elsewhere through ssh -L.`,
+The page changes nothing in the cluster and shows no values. It asks for no password: every user who reaches --listen
+sees names of nodes and keys, and can ask whether a key exists. Reach it from elsewhere through ssh -L.`,
 		Example: `  netcraq dashboard --controllers 192.0.2.11
   netcraq dashboard --controllers 192.0.2.11 --gateways 127.0.0.1:23790 --listen 127.0.0.1:8080`,
 		Args: cobra.NoArgs,

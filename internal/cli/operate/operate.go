@@ -227,7 +227,7 @@ func newMoveCommand() *cobra.Command {
 	return c
 }
 
-// allShards is what accept-loss takes for a shard, to accept the loss of each that is lost.
+// allShards is the argument of accept-loss that names every lost shard.
 const allShards = "all"
 
 func newAcceptLossCommand() *cobra.Command {

@@ -101,6 +101,14 @@ type Keyspace struct {
 	Gateways []string `json:"gateways"`
 }
 
+// CountingDisks is the number of gateways whose disks count; 0 while the next era is prepared.
+func (k *Keyspace) CountingDisks() int {
+	if k.Prepared != 0 {
+		return 0
+	}
+	return len(k.Disks)
+}
+
 func keyspaceOf(in *controllerv1.Keyspace) Keyspace {
 	k := Keyspace{
 		Name: in.GetName(), Era: in.GetActive().GetNumber(), Prepared: in.GetRecovering(), Disks: []string{}, Gateways: []string{},

@@ -15,7 +15,7 @@ type met struct {
 }
 
 // acknowledged asks whether every session has acknowledged a revision of the directory, or has ended, and reads keys at that
-// moment. What this gateway has acknowledged it knows itself: etcd is not asked before that.
+// moment. This gateway knows its own acknowledgement: etcd is not asked before that.
 func (g *Gateway) acknowledged(l *life, rev int64, keys []string, then func(yes bool, result *Result)) {
 	if l.over || l.follows < rev {
 		then(false, nil)

@@ -95,9 +95,7 @@ func (d *driver) formAgain(ctx context.Context) error {
 }
 
 // diskEmptied kills a gateway and removes its data.
-func (d *driver) diskEmptied() *fault {
-	return d.diskLost(func(dir string) error { return os.RemoveAll(dir) })
-}
+func (d *driver) diskEmptied() *fault { return d.diskLost(os.RemoveAll) }
 
 // diskDamaged kills a gateway, and changes a bit of one of its files.
 func (d *driver) diskDamaged() *fault {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 // Kept is what servers have acknowledged. The zero value is nothing.
@@ -19,10 +18,7 @@ type Kept struct {
 // It repeats what fails until ctx ends.
 func (k *Kept) Use(ctx context.Context, t testing.TB, endpoint string) {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := dialed(t, endpoint)
 	defer c.Close()
 	k.find(ctx, t, c)
 	k.watch(ctx, t, c)

@@ -13,14 +13,14 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 )
 
 // written returns the path of a database file with what random commands have made, and the keyspace.
 func written(t *testing.T) (*Keyspace, string) {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(seedtest.Seed(t), 0))
 	k := newKeyspace(t)
 	for range 400 {
 		_, _ = apply(t, k, command(random)) // a lease may not exist
@@ -46,14 +46,7 @@ func TestDatabase(t *testing.T) {
 	}) || read.Revision() != k.Revision() || read.Leases() != len(own.leases) {
 		t.Errorf("revision %d and %d leases, want %d and %d, with the same history", read.Revision(), read.Leases(), k.Revision(), len(own.leases))
 	}
-	var encoded bytes.Buffer
-	if err := read.Write(&encoded); err != nil {
-		t.Fatal(err)
-	}
-	restored, err := Restore(&encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	restored := restore(t, read)
 	defer restored.Close()
 	compareAll(t, restored, k)
 }

@@ -11,7 +11,6 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/lease/leasepb"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"google.golang.org/protobuf/proto"
 )
@@ -61,23 +60,14 @@ func (s *Snapshot) readRevisions(tx *bbolt.Tx) error {
 			s.compacted = max(s.compacted, at.Main)
 		}
 	}
-	var last mvcc.Revision
+	var all revisions
 	err := tx.Bucket(schema.Key.Name()).ForEach(func(name, object []byte) error {
-		at, ok := revisionOf(name)
-		if !ok || !at.GreaterThan(last) {
-			return fmt.Errorf("%w: %q: %w", ErrDatabase, name, errRevision)
+		if err := all.add(bytes.Clone(name), bytes.Clone(object)); err != nil {
+			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
-		key, modified, err := keyAndRevision(object)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: revision %d: %w", ErrDatabase, at.Main, err)
-		case !mvcc.IsTombstone(name) && modified != at.Main:
-			return fmt.Errorf("%w: the key %q of revision %d says that it is of %d", ErrDatabase, key, at.Main, modified)
-		}
-		last = at
-		s.revisions = append(s.revisions, entry{bytes.Clone(name), bytes.Clone(object)})
 		return nil
 	})
+	s.revisions = all.entries
 	if err == nil && s.Revision() == math.MaxInt64 {
 		err = fmt.Errorf("%w: no revision is left", ErrDatabase)
 	}

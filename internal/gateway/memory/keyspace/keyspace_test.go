@@ -10,6 +10,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 )
 
 func newKeyspace(t *testing.T) *Keyspace {
@@ -62,9 +64,7 @@ func restore(t *testing.T, s *Snapshot) *Keyspace {
 
 // A keyspace that was made from a snapshot has its history: the keys at each revision that was not compacted.
 func TestSnapshotHasHistory(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(seedtest.Seed(t), 1))
 	k := newKeyspace(t)
 	for range 200 {
 		_, _ = apply(t, k, command(random)) // a lease may not exist

@@ -165,26 +165,46 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 }
 
 // readRevisions reads a number of revisions, which must be in their order.
-func readRevisions(r *bufio.Reader, n uint64) (all []entry, err error) {
-	var last mvcc.Revision
+func readRevisions(r *bufio.Reader, n uint64) ([]entry, error) {
+	var all revisions
 	for range n {
-		var e entry
-		if e.revision, err = readMessage(r); err != nil {
+		name, err := readMessage(r)
+		if err != nil {
 			return nil, err
 		}
-		if e.object, err = readMessage(r); err != nil {
+		object, err := readMessage(r)
+		if err != nil {
 			return nil, err
 		}
-		at, ok := revisionOf(e.revision)
-		if !ok || !at.GreaterThan(last) {
-			return nil, errRevision
-		}
-		if _, _, err := keyAndRevision(e.object); err != nil {
+		if err := all.add(name, object); err != nil {
 			return nil, err
 		}
-		all, last = append(all, e), at
 	}
-	return all, nil
+	return all.entries, nil
+}
+
+// revisions are the revisions of a snapshot that is read.
+type revisions struct {
+	entries []entry
+	last    mvcc.Revision
+}
+
+// add takes the next revision, and keeps name and object. It refuses one that does not follow, and an object that is not
+// of that revision.
+func (r *revisions) add(name, object []byte) error {
+	at, ok := revisionOf(name)
+	if !ok || !at.GreaterThan(r.last) {
+		return fmt.Errorf("%q: %w", name, errRevision)
+	}
+	key, modified, err := keyAndRevision(object)
+	switch {
+	case err != nil:
+		return fmt.Errorf("revision %d: %w", at.Main, err)
+	case !mvcc.IsTombstone(name) && modified != at.Main:
+		return fmt.Errorf("the key %q of revision %d says that it is of %d", key, at.Main, modified)
+	}
+	r.entries, r.last = append(r.entries, entry{name, object}), at
+	return nil
 }
 
 // revisionOf decodes the name of a revision in etcd's store; ok is false if it is none.
