@@ -20,9 +20,9 @@ const root = "../.."
 // explained are the tests that the gateway does not pass. docs/verification.md says why.
 var explained = []string{"http2/5.3.1: Sends PRIORITY frame that depend on itself"}
 
-// open are the tests whose result HTTP/2 leaves open. They announce a shorter body than they send, or overflow the window
-// of a request that has not ended, and expect the stream to be reset. A server may answer before it has received the body
-// (RFC 9113, section 8.1), and ignores the rest of it, and windows of the stream (section 5.1), then.
+// open are the tests whose result HTTP/2 leaves open. They announce a shorter body than they send, or overflow the
+// window of a request that has not ended, and expect the stream to be reset. A server may answer before it has received
+// the body (RFC 9113, section 8.1), and ignores the rest of it, and windows of the stream (section 5.1), then.
 var open = []string{
 	`http2/8.1.2.6: Sends a HEADERS frame with the "content-length" header field which does not equal the DATA frame payload length`,
 	`http2/8.1.2.6: Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the ` +

@@ -84,7 +84,8 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 		return err
 	}
 	return flags.report(out, stderr, result, &result.ServedResult, func(table io.Writer) {
-		fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n", cli.Grouped(result.Hits), cli.Grouped(result.NearbyHits))
+		fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n",
+			cli.Grouped(result.Hits), cli.Grouped(result.NearbyHits))
 	})
 }
 

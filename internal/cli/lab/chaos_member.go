@@ -68,7 +68,8 @@ func runMemberChaos(ctx context.Context, out, stderr io.Writer, name string, fla
 		return err
 	}
 	return flags.report(out, stderr, result, &result.ServedResult, func(table io.Writer) {
-		fmt.Fprintf(table, "read through the chain\t%s\twrites of the chain\t%s\n", cli.Grouped(result.FastReads), cli.Grouped(result.Pushes))
+		fmt.Fprintf(table, "read through the chain\t%s\twrites of the chain\t%s\n",
+			cli.Grouped(result.FastReads), cli.Grouped(result.Pushes))
 		for _, reason := range slices.Sorted(maps.Keys(result.SlowReads)) {
 			fmt.Fprintf(table, "read by etcd: %s\t%s\n", reason, cli.Grouped(result.SlowReads[reason]))
 		}

@@ -119,7 +119,8 @@ func asProduct(t *testing.T) {
 	t.Setenv(clitest.AsCommand, "1")
 }
 
-// TestKeyspaceChaos is the short form of `netcraq lab chaos --keyspace`: all gateways are killed at once, or one loses its disk.
+// TestKeyspaceChaos is the short form of `netcraq lab chaos --keyspace`: all gateways are killed at once, or one loses
+// its disk.
 func TestKeyspaceChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

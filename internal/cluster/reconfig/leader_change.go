@@ -336,6 +336,7 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 	run.moved = l.time
 }
 
-// sourceOf returns the successor of the member at a place, or of the node that the chain is frozen for (-1): it copies from there. The
-// successor holds every write that a member after it holds, committed or not, and so must the learner (I4).
+// sourceOf returns the successor of the member at a place, or of the node that the chain is frozen for (-1): it copies
+// from there. The successor holds every write that a member after it holds, committed or not, and so must the learner
+// (I4).
 func sourceOf(members []NodeID, place int) NodeID { return members[min(place+1, len(members)-1)] }

@@ -10,7 +10,8 @@ import (
 
 // shard is a leader's volatile state of a shard.
 type shard struct {
-	// active: the chain of this epoch may be active. While [Shard.FrozenFor] names a node there is no active chain: it is frozen and can be copied.
+	// active: the chain of this epoch may be active. While [Shard.FrozenFor] names a node there is no active chain: it is
+	// frozen and can be copied.
 	active bool
 	// clear: outside holds all nodes outside the chain that may serve an older epoch.
 	clear   bool

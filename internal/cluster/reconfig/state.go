@@ -63,7 +63,8 @@ type Shard struct {
 	Floor uint64
 	// Bar: all versions up to it are committed on the whole chain (G2). It never falls, and is at most Floor.
 	Bar uint64
-	// Swept is the epoch in which Bar rose last: copies from before are not used (G5). It never falls, and is at most Epoch.
+	// Swept is the epoch in which Bar rose last: copies from before are not used (G5). It never falls, and is at most
+	// Epoch.
 	Swept uint32
 }
 

@@ -34,8 +34,8 @@ func ofRead(r client.Result, where client.Location, err error) []Station {
 	return append(path, Station{r.Node, topology.RoleIn(where.Chain, r.Node), State(wire.OpRead, r, err)}, caller)
 }
 
-// ofWrite returns the path of a write: down the whole chain and back from the tail. If the tail cannot clone its ACK, the
-// ACK goes up the chain and the head answers. A refused write ends at the head.
+// ofWrite returns the path of a write: down the whole chain and back from the tail. If the tail cannot clone its ACK,
+// the ACK goes up the chain and the head answers. A refused write ends at the head.
 func ofWrite(r client.Result, where client.Location, err error) []Station {
 	chain := where.Chain
 	at := func(i int, what string) Station { return Station{chain[i], topology.RoleIn(chain, chain[i]), what} }

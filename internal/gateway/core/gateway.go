@@ -412,8 +412,8 @@ func (g *Gateway) acknowledge(l *life) {
 	})
 }
 
-// hasBit reports whether a session still has its bit, as a result shows it. Another one may have it since somebody deleted its
-// key: then the bits in objects are that one's.
+// hasBit reports whether a session still has its bit, as a result shows it. Another one may have it since somebody
+// deleted its key: then the bits in objects are that one's.
 func (g *Gateway) hasBit(l *life, r *Result) bool {
 	return !g.on(OwnBit) || r.KVs[g.bitKey(l.bit)].Value == l.lease
 }

@@ -141,8 +141,8 @@ func (g *Gateway) pushAgain() {
 	g.pushNewest()
 }
 
-// makeRevision makes the revision object of a shard that lost it. Its revision is read after its epoch was learnt, so it
-// is not below any that was revealed before the loss.
+// makeRevision makes the revision object of a shard that lost it. Its revision is read after its epoch was learnt, so
+// it is not below any that was revealed before the loss.
 func (g *Gateway) makeRevision(epoch uint64) {
 	g.push.busy = true
 	g.surely(nil, Request{}, func(r *Result) {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// met is the sessions of other gateways that a gateway has met in etcd. A client of etcd can delete a session's key while
-// its gateway relies on the session. So a session has ended only when etcd has no lease of it.
+// met is the sessions of other gateways that a gateway has met in etcd. A client of etcd can delete a session's key
+// while its gateway relies on the session. So a session has ended only when etcd has no lease of it.
 type met struct {
 	sessions map[string]KV // their keys, by lease
 	all      int64         // mod_revision of the key of [names] that each session writes that begins: all until then are met
 }
 
-// acknowledged asks whether every session has acknowledged a revision of the directory, or has ended, and reads keys at that
-// moment. This gateway knows its own acknowledgement: etcd is not asked before that.
+// acknowledged asks whether every session has acknowledged a revision of the directory, or has ended, and reads keys at
+// that moment. This gateway knows its own acknowledgement: etcd is not asked before that.
 func (g *Gateway) acknowledged(l *life, rev int64, keys []string, then func(yes bool, result *Result)) {
 	if l.over || l.follows < rev {
 		then(false, nil)
@@ -68,7 +68,8 @@ func (g *Gateway) missing(r *Result) (names []string) {
 }
 
 // restore writes the keys of sessions again, under their leases, and forgets those without a lease: these have ended. A
-// session whose key was deleted does not count as extended, and ends when its gateway notices. All wait for it until then.
+// session whose key was deleted does not count as extended, and ends when its gateway notices. All wait for it until
+// then.
 func (g *Gateway) restore(l *life, names []string, then func()) {
 	left := len(names)
 	for _, name := range names {
@@ -85,8 +86,8 @@ func (g *Gateway) restore(l *life, names []string, then func()) {
 	}
 }
 
-// meetAll asks whether all sessions that began until a result were met: etcd has no other lease of a session. One may belong
-// to a session whose key was deleted before it was met, or to one that begins.
+// meetAll asks whether all sessions that began until a result were met: etcd has no other lease of a session. One may
+// belong to a session whose key was deleted before it was met, or to one that begins.
 func (g *Gateway) meetAll(l *life, r *Result, then func(all bool)) {
 	g.surely(l, Request{Leases: r.Rev}, func(listed *Result) {
 		known := make(map[int64]bool)

@@ -76,8 +76,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestResetAfterAnswer: a page is answered before its request ends, and the client resets the stream. Nothing may follow
-// on it, as if the client had been faster.
+// TestResetAfterAnswer: a page is answered before its request ends, and the client resets the stream. Nothing may
+// follow on it, as if the client had been faster.
 func TestResetAfterAnswer(t *testing.T) {
 	address := startPages(t).address
 	header := func(c *raw, end bool) error {

@@ -14,8 +14,9 @@ import (
 // takes the memory of its server as its requests arrive: see [Memory].
 const largeOfConn = 16
 
-// reservation is what a call has taken of the memory for requests, and for an answer that was received. The connection's mu guards it:
-// a stream may receive a request on another goroutine than its handler's, after the handler has ended.
+// reservation is what a call has taken of the memory for requests, and for an answer that was received. The
+// connection's mu guards it: a stream may receive a request on another goroutine than its handler's, after the handler
+// has ended.
 type reservation struct {
 	bytes    int64
 	charged  int   // as the request arrives
@@ -112,9 +113,9 @@ func (s *Call) expire(after time.Duration) (stop func() bool) {
 // errLate is the error of a request that did not arrive in time.
 var errLate = status.Error(codes.ResourceExhausted, "the request did not arrive in time")
 
-// takeTurn waits until an answer may take memory. So what waits for a client that does not read stays where it comes from.
-// taken is how much memory the answer takes there. n is how much it will take here, which is counted, and size returns it
-// again after a wait; 0 and nil: that is not known.
+// takeTurn waits until an answer may take memory. So what waits for a client that does not read stays where it comes
+// from. taken is how much memory the answer takes there. n is how much it will take here, which is counted, and size
+// returns it again after a wait; 0 and nil: that is not known.
 func (s *Call) takeTurn(taken func() int, n int, size func() int) error {
 	c := s.conn
 	c.mu.Lock()
@@ -158,9 +159,9 @@ func (s *Call) takeTurn(taken func() int, n int, size func() int) error {
 	return nil
 }
 
-// Reserve waits until an answer may be made that takes as much memory as size returns, and counts it until it is encoded.
-// So what clients ask for and do not read is not made. Small answers do not wait, and neither do those of streams: they
-// wait as they are sent. size is called again after the wait for other answers.
+// Reserve waits until an answer may be made that takes as much memory as size returns, and counts it until it is
+// encoded. So what clients ask for and do not read is not made. Small answers do not wait, and neither do those of
+// streams: they wait as they are sent. size is called again after the wait for other answers.
 func (s *Call) Reserve(size func() int) error {
 	if !s.unary {
 		return nil
@@ -194,8 +195,8 @@ func (s *Call) yield() {
 	}
 }
 
-// Receive has a handler receive its answer from elsewhere, where it has begun to arrive: when it is the call's turn on its
-// connection, and among the answers of unknown size that the server receives at a time.
+// Receive has a handler receive its answer from elsewhere, where it has begun to arrive: when it is the call's turn on
+// its connection, and among the answers of unknown size that the server receives at a time.
 func (s *Call) Receive(ctx context.Context, answer any, receive func() error) error {
 	if err := s.takeTurn(func() int { return waitingBytes }, 0, nil); err != nil {
 		return err

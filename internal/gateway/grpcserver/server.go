@@ -35,8 +35,8 @@ type Options struct {
 	// MaxMessageBytes is the largest request. It is also the unit of what requests that have not arrived as a whole may
 	// take: see [largeOfConn].
 	MaxMessageBytes int
-	// ReceiveTimeout is how long a large request waits for memory, and then how long it may take to arrive. It also bounds how
-	// long a header takes, and the request of a unary call: see [conn.overdue]. 0: 30 s.
+	// ReceiveTimeout is how long a large request waits for memory, and then how long it may take to arrive. It also bounds
+	// how long a header takes, and the request of a unary call: see [conn.overdue]. 0: 30 s.
 	ReceiveTimeout time.Duration
 	// A connection without a frame for PingEvery gets a ping. It ends if none comes for PingTimeout after that.
 	PingEvery, PingTimeout time.Duration
@@ -63,7 +63,8 @@ const (
 	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
 	connWindow = 1 << 20
 	callWindow = 256 << 10
-	// smallBytes is the largest request that reserves no memory (see [reservation]). The handler of a longer one takes it in parts.
+	// smallBytes is the largest request that reserves no memory (see [reservation]). The handler of a longer one takes it
+	// in parts.
 	smallBytes = 16 << 10
 	// maxSent limits the frames that are sent, whatever the client takes.
 	maxSent = 64 << 10

@@ -23,8 +23,8 @@ const (
 	spareBytes = 256 << 20
 )
 
-// Snapshot implements etcd's API: a database file as etcd's own, history included, and then its SHA-256. A keyspace on disks
-// is saved with all that was acknowledged before, or, if it stands still, as this gateway has it.
+// Snapshot implements etcd's API: a database file as etcd's own, history included, and then its SHA-256. A keyspace on
+// disks is saved with all that was acknowledged before, or, if it stands still, as this gateway has it.
 func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, down pb.Maintenance_SnapshotServer) error {
 	g, ctx := s.g, down.Context()
 	if err := g.known(ctx); err != nil {
@@ -45,7 +45,8 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, down pb.Maintenance_
 	return err
 }
 
-// database makes a file of etcd with the present contents. It has no name, so that nothing is left if this process ends.
+// database makes a file of etcd with the present contents. It has no name, so that nothing is left if this process
+// ends.
 func (g *Gateway) database() (*os.File, error) {
 	space, done, err := g.present()
 	if err != nil {

@@ -65,8 +65,8 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	return rpctypes.ErrGRPCStopped
 }
 
-// execute begins a write, or refuses it. It waits while too many replies wait, or while the commands that are queued may
-// fill the keyspace.
+// execute begins a write, or refuses it. It waits while too many replies wait, or while the commands that are queued
+// may fill the keyspace.
 func (s *session) execute(ctx context.Context, g *Gateway, i item) error {
 	if err := s.await(); err != nil {
 		return err

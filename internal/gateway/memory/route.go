@@ -106,7 +106,8 @@ func (g *Gateway) notify() {
 	g.changed = make(chan struct{})
 }
 
-// destination is where calls go: to this gateway if it is active, to the active one, or nowhere until changed is closed.
+// destination is where calls go: to this gateway if it is active, to the active one, or nowhere until changed is
+// closed.
 type destination struct {
 	lead    *leader
 	conn    *grpc.ClientConn // reads

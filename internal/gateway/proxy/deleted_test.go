@@ -61,9 +61,9 @@ func TestNamelessChain(t *testing.T) {
 	g.hot(t, "k")
 }
 
-// TestSessionIsDeletedWhileItsWatchIsLate: somebody deletes the key of a session straight at etcd, and etcd's answers to its
-// gateway are held up, so that it answers reads from the chain still. A gateway without the chain must not write before
-// the first one knows.
+// TestSessionIsDeletedWhileItsWatchIsLate: somebody deletes the key of a session straight at etcd, and etcd's answers
+// to its gateway are held up, so that it answers reads from the chain still. A gateway without the chain must not write
+// before the first one knows.
 func TestSessionIsDeletedWhileItsWatchIsLate(t *testing.T) {
 	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -108,8 +108,8 @@ func TestRepeatedAnswers(t *testing.T) {
 	}
 }
 
-// The ring was full of entries that do not count when a recovery sealed it, and ended: the next one finds the seal in the
-// cell of an entry that no disk has.
+// The ring was full of entries that do not count when a recovery sealed it, and ended: the next one finds the seal in
+// the cell of an entry that no disk has.
 func TestSealedRing(t *testing.T) {
 	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
 	m := Recover(0, Record{Active: Era{Number: 2, Set: set, Base: Position{Era: 1, Index: 8}}, Recovering: 3}, set)

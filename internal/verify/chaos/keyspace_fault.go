@@ -162,8 +162,8 @@ func flipBit(dir string, random *rand.Rand) error {
 	return err
 }
 
-// writtenBytes is the beginning of a file in which a bit is changed: write-ahead logs are allocated in advance, and what
-// follows the entries does not matter.
+// writtenBytes is the beginning of a file in which a bit is changed: write-ahead logs are allocated in advance, and
+// what follows the entries does not matter.
 const writtenBytes = 1 << 20
 
 func serviceNames(services []*lab.Service) (all []string) {

@@ -14,8 +14,8 @@ type Kept struct {
 	revision int64
 }
 
-// Use expects all keys at an endpoint, at the last revision, and all their changes in its history, and puts another key.
-// It repeats what fails until ctx ends.
+// Use expects all keys at an endpoint, at the last revision, and all their changes in its history, and puts another
+// key. It repeats what fails until ctx ends.
 func (k *Kept) Use(ctx context.Context, t testing.TB, endpoint string) {
 	t.Helper()
 	c := dialed(t, endpoint)

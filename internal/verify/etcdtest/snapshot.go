@@ -80,8 +80,8 @@ func dialed(t testing.TB, endpoint string) *clientv3.Client {
 	return c
 }
 
-// Equal compares all that two etcds have: keys, revisions, history by etcd's hash, and leases with their keys. It returns
-// the revision. It waits for the first answer of each.
+// Equal compares all that two etcds have: keys, revisions, history by etcd's hash, and leases with their keys. It
+// returns the revision. It waits for the first answer of each.
 func Equal(ctx context.Context, t testing.TB, endpoints ...string) (revision int64) {
 	t.Helper()
 	var hashes [2]*clientv3.HashKVResponse

@@ -8,9 +8,9 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// nextDeletion plans that a client of etcd deletes keys of the gateways: of one session or of all, while their leases last.
-// Gateways notice that when they prove their sessions, since their watches may be late. Most often the gateway is cut off
-// from etcd, and others from the chain, so that these do without it.
+// nextDeletion plans that a client of etcd deletes keys of the gateways: of one session or of all, while their leases
+// last. Gateways notice that when they prove their sessions, since their watches may be late. Most often the gateway is
+// cut off from etcd, and others from the chain, so that these do without it.
 func (w *world) nextDeletion(rng *rand.Rand) {
 	pause := uint64(w.Lease)
 	if w.Bits {
@@ -141,8 +141,8 @@ func (e *etcd) noLease(r *core.Request) bool {
 	})
 }
 
-// living lists the sessions' leases that have not ended: none in worlds with restores, where no keys are deleted. Gateways
-// would wait for the leases of the history that was lost, which hides what the rule push-in-time prevents.
+// living lists the sessions' leases that have not ended: none in worlds with restores, where no keys are deleted.
+// Gateways would wait for the leases of the history that was lost, which hides what the rule push-in-time prevents.
 func (e *etcd) living() (numbers []int64) {
 	if e.w.Restores {
 		return nil

@@ -51,7 +51,8 @@ func TestDatabase(t *testing.T) {
 	compareAll(t, restored, k)
 }
 
-// A file of a newer etcd, of one with authentication, without a hash, with a wrong one, or of something else is refused.
+// A file of a newer etcd, of one with authentication, without a hash, with a wrong one, or of something else is
+// refused.
 func TestDatabaseRefused(t *testing.T) {
 	for want, change := range map[string]func(*bbolt.Tx) error{
 		"use a newer netcraq": func(tx *bbolt.Tx) error {

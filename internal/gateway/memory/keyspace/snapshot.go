@@ -189,8 +189,8 @@ type revisions struct {
 	last    mvcc.Revision
 }
 
-// add takes the next revision, and keeps name and object. It refuses one that does not follow, and an object that is not
-// of that revision.
+// add takes the next revision, and keeps name and object. It refuses one that does not follow, and an object that is
+// not of that revision.
 func (r *revisions) add(name, object []byte) error {
 	at, ok := revisionOf(name)
 	if !ok || !at.GreaterThan(r.last) {

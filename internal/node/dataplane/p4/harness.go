@@ -18,8 +18,8 @@ type Harness struct {
 	now uint64
 }
 
-// NewHarness makes a node without state, whose switch knows a way to each of the hosts. program is the compiled program;
-// nil: that of nodes.
+// NewHarness makes a node without state, whose switch knows a way to each of the hosts. program is the compiled
+// program; nil: that of nodes.
 func NewHarness(program []byte, self netip.AddrPort, o chain.Options, hosts []netip.Addr,
 	macOf func(netip.Addr) [6]byte) (*Harness, error) {
 	if program == nil {
