@@ -8,16 +8,19 @@ import "slices"
 type Recovery struct {
 	without Rule
 	actions []Action
-	record  Record
-	era     uint64
-	stage   stage
+	record  Record // as it was written last: era is prepared, and from the end on active
+	era     uint64 // above each era that the record named when the recovery began
+	stage   stage  // only rises
 
-	promised  []Disk
-	best      Position
-	from      Disk
-	adopted   Position
-	at        Cursor
-	installed []Disk
+	// promised are disks of the last active set that store nothing more of earlier eras than this one. best is the
+	// greatest of their positions, and from has it.
+	promised []Disk
+	best     Position
+	from     Disk
+
+	adopted   Position // of the content that was taken, at least best; its index is the base of the era
+	at        Cursor   // of the last active era's log, behind adopted
+	installed []Disk   // disks of the next set that have the base
 }
 
 // stage is what a recovery waits for.

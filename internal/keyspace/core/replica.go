@@ -21,29 +21,37 @@ type Replica struct {
 	actions []Action
 	record  Record
 
+	// The own disk. promised is the lowest era of which entries may still be stored; it only rises. last is what the disk
+	// has when all writes are synced, and durable what it has now. writes are those not synced yet, in the order of seq,
+	// and the newest one has last. asks wait for their syncs, in the same order.
 	promised uint64
-	last     Position // what the own disk has
-	durable  Position // what of it was synced
-	seq      uint64   // of the last write to the own disk
-	writes   []write  // that were not synced yet
+	last     Position
+	durable  Position
+	seq      uint64 // of the last write
+	writes   []write
 	asks     []ask
 
-	era     uint64 // that this replica follows
-	entered bool   // it has the state with which the era begins
+	// The log. era is the active one of record. Once the replica has entered it, at.Next is the next entry to read. At most
+	// one read of the log is on its way (reading), and only its answer counts (call).
+	era     uint64
+	entered bool // the replica has the state with which the era begins, and follows its log
 	at      Cursor
-	lost    bool // the chain has lost the log of the era
-	sealed  bool
-	call    uint64 // number of the last read of the log
-	reading bool   // it was not answered yet
-	again   bool   // another gateway told meanwhile of entries behind at
+	lost    bool // the chain has lost the log
+	sealed  bool // the log ends before at.Next
+	call    uint64
+	reading bool
+	again   bool   // a disk has reported an unread entry meanwhile
 	written uint64 // the last entry of the era that the own gateway wrote
 
-	reported []uint64 // by the disks of the era's set: up to where they have entries
+	// What counts. reported[i] is up to where record.Active.Set[i] has entries of era. reported and counted only rise
+	// within an era, applied always. counted may be greater than what was read: see Counted.
+	reported []uint64
 	counted  uint64
 	applied  uint64
 
-	fresh   []uint64 // reads that the next read of the log serves
-	looking []uint64 // reads that the present one serves
+	// The reads without an answer. Each is in one of the three.
+	fresh   []uint64 // the next read of the log serves them
+	looking []uint64 // the present one does
 	waiting []waiting
 }
 
