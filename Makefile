@@ -171,12 +171,18 @@ $(KUBERNETES) &: tools/kubernetes/go.mod | setup
 		$(KUBERNETES:out/kubernetes/%=k8s.io/kubernetes/cmd/%)
 	@touch $(KUBERNETES)
 
+# etcd's own tools, for tests that move a cluster's objects.
+ETCD_TOOLS := out/kubernetes/etcdctl out/kubernetes/etcdutl
+$(ETCD_TOOLS) &: tools/suites/go.mod | setup
+	go build -C tools/suites -buildvcs=false -trimpath -o $(CURDIR)/out/kubernetes/ go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
+	@touch $(ETCD_TOOLS)
+
 # With QUICK=1, as in CI, tests are skipped while the module proxy is away, and for no other reason.
 KUBERNETES_AWAY = [ -n "$(QUICK)" ] && ! go -C tools/kubernetes mod download k8s.io/kubernetes && \
 	echo 'skipped: k8s.io/kubernetes cannot be downloaded'
 .PHONY: kubernetes-programs
 kubernetes-programs: | setup
-	@$(KUBERNETES_AWAY) || $(MAKE) --no-print-directory $(KUBERNETES)
+	@$(KUBERNETES_AWAY) || $(MAKE) --no-print-directory $(KUBERNETES) $(ETCD_TOOLS)
 
 .PHONY: test-kubernetes-api
 test-kubernetes-api: build $(KUBERNETES) ## Run a Kubernetes API server in front of the gateway; compiles it first
@@ -198,7 +204,7 @@ test-kubernetes: ## Run the manifests on four kubelets, with faults; compiles Ku
 
 # The second image is of another version, to which the test updates the nodes.
 .PHONY: test-kubernetes-now
-test-kubernetes-now: kubernetes
+test-kubernetes-now: kubernetes $(ETCD_TOOLS)
 	@scripts/peers.sh etcd
 	$(MAKE) --no-print-directory images IMAGE_ARCHS=$(LAB_ARCH) IMAGE_NAME=netcraq:next IMAGES=out/images/next REVISION=next
 	go test -C tools/kubernetes -count=1 -timeout 20m -v ./...

@@ -67,7 +67,9 @@ metadata:
 
 // staticPods are the templates of gateways, with the values that switch them on. They are no objects of the cluster, so
 // each is rendered alone.
-var staticPods = map[string]string{"gateway.yaml": "gateway", "memory.yaml": "memoryGateway"}
+var staticPods = map[string]string{
+	"gateway.yaml": "gateway", "memory.yaml": "memoryGateway", "keyspace.yaml": "keyspace",
+}
 
 func renderStaticPod(dir string, values map[string]any, template string) ([]byte, error) {
 	section := staticPods[template]

@@ -114,6 +114,23 @@ func TestStaticPod(t *testing.T) {
 	}
 }
 
+// TestKeyspacePod renders a gateway of a keyspace on disks: it has its directory of the machine, and listens where
+// kubeadm's etcd did.
+func TestKeyspacePod(t *testing.T) {
+	values := minimal()
+	values["keyspace"] = map[string]any{"dataPath": "/disk"}
+	text, err := renderStaticPod(chartDir, values, "keyspace.yaml")
+	if err != nil || checkObjects(text) != nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	for _, want := range []string{"command: [/netcraq, keyspace]", "- --data-dir=/disk\n", "- --listen=0.0.0.0:2379\n",
+		"{name: data, mountPath: /disk}", "hostPath: {path: /disk, type: DirectoryOrCreate}"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+}
+
 // TestTags renders programs with certificates and tags: each with the certificate of its own role, which its API needs.
 func TestTags(t *testing.T) {
 	values := minimal()

@@ -39,8 +39,8 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 {{- end }}
 
-{{/* The static pod of a gateway: (dict "root" $ "name" N "values" V "args" ARGS "host" H "port" P). A static pod cannot use a
-Secret. */}}
+{{/* The static pod of a gateway: (dict "root" $ "name" N "command" C "values" V "args" ARGS "peers" P). C is gateway unless
+given. A static pod cannot use a Secret. */}}
 {{- define "netcraq.gatewayPod" -}}
 {{- $identity := include "netcraq.identity" (dict "root" .root "role" "operator") }}
 {{- if and .root.Values.identitySecrets.node (empty $identity) }}
@@ -60,7 +60,7 @@ spec:
   containers:
     - name: gateway
       {{- include "netcraq.image" .root | nindent 6 }}
-      command: [/netcraq, gateway]
+      command: [/netcraq, {{ .command | default "gateway" }}]
       args:
         {{- range .args }}
         - {{ . }}
@@ -110,6 +110,9 @@ spec:
       {{- with .values.pkiPath }}
       {{- $volumes = append $volumes (printf "- name: pki\n  hostPath: {path: %s, type: Directory}" .) }}
       {{- end }}
+      {{- with .values.dataPath }}
+      {{- $volumes = append $volumes (printf "- name: data\n  hostPath: {path: %s, type: DirectoryOrCreate}" .) }}
+      {{- end }}
       {{- if $identity }}{{ $volumes = append $volumes $identity }}{{ end }}
       {{- if or $volumes .memory }}
       volumeMounts:
@@ -118,6 +121,9 @@ spec:
         {{- end }}
         {{- with .values.pkiPath }}
         - {name: pki, mountPath: {{ . }}, readOnly: true}
+        {{- end }}
+        {{- with .values.dataPath }}
+        - {name: data, mountPath: {{ . }}}
         {{- end }}
         {{- if $identity }}
         - {name: identity, mountPath: /identity, readOnly: true}
