@@ -35,7 +35,8 @@ type Cycle struct {
 	ListP99Ms  float64            `json:"list_p99_ms"`
 	WaitP50Ms  float64            `json:"list_wait_p50_ms"` // for the watch cache, by the API server's histogram
 	WaitP99Ms  float64            `json:"list_wait_p99_ms"`
-	EtcdCPUS   float64            `json:"etcd_cpu_s"`
+	EtcdCPUS   float64            `json:"etcd_cpu_s"`  // or that of the keyspace's gateways
+	ChainCPU   float64            `json:"chain_cpu_s"` // of its nodes and controllers
 	GatewayCPU float64            `json:"gateway_cpu_s"`
 	APICPUS    float64            `json:"api_cpu_s"`
 }

@@ -21,6 +21,7 @@ type reading struct {
 // Names of programs in a [Cycle].
 const (
 	cpuEtcd    = "etcd"
+	cpuChain   = "chain"
 	cpuGateway = "gateway"
 	cpuAPI     = "api"
 )
@@ -53,7 +54,7 @@ func (c *Cluster) read(ctx context.Context) (r reading, err error) {
 	}
 	r.cpu, r.at = make(map[string]time.Duration), time.Now()
 	for name, pids := range map[string][]int{
-		cpuEtcd: processes.Etcd, cpuGateway: {processes.Gateway}, cpuAPI: {processes.API},
+		cpuEtcd: processes.Etcd, cpuChain: processes.Chain, cpuGateway: {processes.Gateway}, cpuAPI: {processes.API},
 	} {
 		for _, pid := range pids {
 			took, err := cputime.Of(pid)
@@ -94,6 +95,7 @@ func (r *reading) cycle(before *reading) Cycle {
 		Requests:   difference(r.requests(), before.requests()),
 		ChainReads: r.chainReads() - before.chainReads(),
 		EtcdCPUS:   (r.cpu[cpuEtcd] - before.cpu[cpuEtcd]).Seconds(),
+		ChainCPU:   (r.cpu[cpuChain] - before.cpu[cpuChain]).Seconds(),
 		GatewayCPU: (r.cpu[cpuGateway] - before.cpu[cpuGateway]).Seconds(),
 		APICPUS:    (r.cpu[cpuAPI] - before.cpu[cpuAPI]).Seconds(),
 	}

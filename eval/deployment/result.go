@@ -36,7 +36,7 @@ func (o *Options) Settings() []string {
 	return []string{
 		"four kubelets with containerd, in namespaces of one machine",
 		members,
-		"the chain's nodes run in all cases",
+		"the chain's nodes run in all cases, store CPU is that of etcd's members or of the keyspace's gateways",
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Cycle) values() []*float64 {
 	return []*float64{
 		&c.WindowS, &c.EtcdReads, &c.EtcdWrites, &c.Proposals, &c.ChainReads, &c.ChainShare, &c.ReadyS, &c.GoneS,
 		&c.APIP50Ms, &c.APIP99Ms, &c.GetP50Ms, &c.GetP99Ms, &c.GetShare, &c.PutP50Ms, &c.PutP99Ms,
-		&c.ListP50Ms, &c.ListP99Ms, &c.WaitP50Ms, &c.WaitP99Ms, &c.EtcdCPUS,
+		&c.ListP50Ms, &c.ListP99Ms, &c.WaitP50Ms, &c.WaitP99Ms, &c.EtcdCPUS, &c.ChainCPU,
 		&c.GatewayCPU, &c.APICPUS,
 	}
 }
@@ -104,7 +104,7 @@ func (c *Cycle) values() []*float64 {
 func Title(s kubernetes.Serving) string {
 	title := map[kubernetes.Store]string{
 		kubernetes.StoreEtcd: "etcd", kubernetes.StoreGateway: "gateway, no cache", kubernetes.StoreChain: "gateway and chain",
-		kubernetes.StoreMember: "netcraq etcd",
+		kubernetes.StoreMember: "netcraq etcd", kubernetes.StoreKeyspace: "keyspace on disks",
 	}[s.Store]
 	if s.NoWatchCache {
 		title += ", no watch cache"
@@ -116,7 +116,7 @@ func Title(s kubernetes.Serving) string {
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{"API server's store", "reads at etcd", "writes", "from the chain", "25 ready", "API p50", "API p99",
 		"get p50", "get p99", "update p50", "update p99", "list p50", "list wait p50",
-		"etcd CPU", "gateway CPU"}
+		"store CPU", "chain CPU", "gateway CPU"}
 	header[4] = fmt.Sprintf("%d ready", r.Pods)
 	var rows [][]string
 	for i := range r.Medians {
@@ -127,7 +127,7 @@ func (r *Result) Table() ([]string, [][]string) {
 			Title(m.Serving), fmt.Sprintf("%.0f", m.EtcdReads), fmt.Sprintf("%.0f", m.EtcdWrites),
 			fmt.Sprintf("%.0f %%", 100*m.ChainShare), s(m.ReadyS), ms(m.APIP50Ms), ms(m.APIP99Ms), ms(m.GetP50Ms),
 			ms(m.GetP99Ms), ms(m.PutP50Ms), ms(m.PutP99Ms), ms(m.ListP50Ms), ms(m.WaitP50Ms),
-			s(m.EtcdCPUS), s(m.GatewayCPU),
+			s(m.EtcdCPUS), s(m.ChainCPU), s(m.GatewayCPU),
 		})
 	}
 	paper := []string{"the paper", fmt.Sprintf("%.0f", Paper.Reads), fmt.Sprintf("%.0f", Paper.Writes),

@@ -76,10 +76,32 @@ func TestCluster(t *testing.T) {
 	})
 	c.under("the gateway with the leases is killed", c.leasesInMemory)
 	c.under("leases go back to etcd", c.leasesBack)
+	c.under("all objects move into a keyspace on disks and back", func() {
+		c.countThrough("onto a keyspace, whose gateway is killed, and back", configMaps, c.ontoKeyspace)
+	})
 	c.whole()
 	c.kubectl("delete", "job/stable", "--wait")
 	c.kubectl("apply", "--filename", "testdata/pods.yaml")
 	c.stableAddress()
+}
+
+// ontoKeyspace has a keyspace on disks in etcd's place for a while, and kills its only gateway.
+func (c *cluster) ontoKeyspace() {
+	c.lab("store", "keyspace")
+	const gateway = "netcraq keyspace keyspace-1"
+	programs := c.machine("control").Programs
+	if is := c.status().Store; is != "keyspace" || programs["netcraq etcd etcd-1"] != 0 {
+		c.t.Errorf("the API server's store is %q, and there are %v", is, programs)
+	}
+	c.kill(programs[gateway])
+	c.await("the gateway", func() error {
+		if now := c.machine("control").Programs[gateway]; now == 0 || now == programs[gateway] {
+			return errors.New("is not back")
+		}
+		return nil
+	})
+	c.await("the API server", func() error { _, err := c.try("get", "--raw", "/readyz"); return err })
+	c.lab("store", "chain")
 }
 
 // isolated marks a process of the test that has namespaces of its own.

@@ -27,8 +27,8 @@ func newBenchKubernetesCommand(out *benchOutput) *cobra.Command {
 		Short: "The Kubernetes paper's experiment on four kubelets: a Deployment grows to 25 pods and is removed",
 		Long: `Bring up the cluster of 'lab kubernetes', let a Deployment grow from 2 to 25 pods and remove it, and count the
 requests at etcd. The API server uses etcd directly, a gateway that caches nothing, a gateway that answers reads from
-the chain, or etcd whose members read through the chain, in turn on one cluster. make kubernetes compiles Kubernetes
-first.`,
+the chain, etcd whose members read through the chain, or a keyspace on disks, in turn on one cluster. make kubernetes
+compiles Kubernetes first.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if o.Cluster, err = flags.Options(kubernetesBenchCluster); err != nil {
@@ -47,7 +47,7 @@ first.`,
 	f := c.Flags()
 	f.IntVar(&members, "members", kubernetes.MostMembers, "number of etcd's members")
 	flags.Add(f)
-	f.StringSliceVar(&stores, "stores", stores, "what the API server uses: etcd, gateway, chain or member")
+	f.StringSliceVar(&stores, "stores", stores, "what the API server uses: etcd, gateway, chain, member or keyspace")
 	f.BoolVar(&noWatchCache, "no-watch-cache", false, "run the API server without its watch cache, so that it reads its store")
 	f.IntVar(&o.Pods, "pods", o.Pods, "number of pods at most")
 	f.IntVar(&o.First, "first", o.First, "number of pods before")

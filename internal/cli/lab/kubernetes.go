@@ -80,10 +80,11 @@ func (k *KubernetesFlags) Options(name string) (kubernetes.Options, error) {
 func newKubernetesStoreCommand(name *string) *cobra.Command {
 	var noWatchCache bool
 	c := &cobra.Command{
-		Use:   "store etcd|gateway|chain|member",
+		Use:   "store etcd|gateway|chain|member|keyspace",
 		Short: "Take the API server off its gateway, or put it back",
 		Long: `Restart the API server so that it uses etcd directly, a gateway without a cache, a gateway that answers reads
-from the chain, or etcd whose members read through the chain. The store remains the same etcd: nothing is migrated.`,
+from the chain, or etcd whose members read through the chain. All these are the same etcd. With keyspace all objects are
+moved into a new keyspace on disks, whose gateways take the place of etcd's members, and later back into etcd.`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: storeNames(),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -247,10 +248,11 @@ func storeNames() (names []string) {
 
 // storeTexts describe stores in the output of status.
 var storeTexts = map[kubernetes.Store]string{
-	kubernetes.StoreEtcd:    "etcd without a gateway",
-	kubernetes.StoreGateway: "gateway without a chain",
-	kubernetes.StoreChain:   "gateway with the nodes' chain",
-	kubernetes.StoreMember:  "etcd that reads through the nodes' chain",
+	kubernetes.StoreEtcd:     "etcd without a gateway",
+	kubernetes.StoreGateway:  "gateway without a chain",
+	kubernetes.StoreChain:    "gateway with the nodes' chain",
+	kubernetes.StoreMember:   "etcd that reads through the nodes' chain",
+	kubernetes.StoreKeyspace: "keyspace on disks",
 }
 
 func printCluster(w io.Writer, s *kubernetes.Status) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/netcraq/netcraq/internal/platform/thread"
 )
@@ -33,24 +34,47 @@ func ControlClient(name string) (*http.Client, error) {
 	}}, nil
 }
 
-// ControlProcesses are the processes of the control machine's programs. One that does not run is 0.
-type ControlProcesses struct {
-	Etcd         []int // of each member
+// Processes are those of a cluster's stores and API server. A program that does not run is 0.
+type Processes struct {
+	Etcd         []int // members, or the gateways of a keyspace in their place
 	Gateway, API int
+	Chain        []int // nodes and controllers of the manifests
 }
 
-// ProcessesOf returns the processes of a cluster's control machine.
-func ProcessesOf(name string) (ControlProcesses, error) {
+// ProcessesOf returns the processes of a cluster.
+func ProcessesOf(name string) (Processes, error) {
 	s, err := readState(name)
 	if err != nil {
-		return ControlProcesses{}, err
+		return Processes{}, err
 	}
 	programs := childrenOf(s.Machines[Control].PID)
-	p := ControlProcesses{Gateway: programs[gatewayProgram], API: programs[apiProgram]}
+	p := Processes{Gateway: programs[gatewayProgram], API: programs[apiProgram], Chain: s.chainProcesses()}
 	for _, m := range s.Options.etcdMembers() {
-		p.Etcd = append(p.Etcd, programs[m.program()])
+		program := m.program()
+		if s.Keyspace > 0 {
+			program = keyspaceProgram + " " + keyspaceName(m)
+		}
+		p.Etcd = append(p.Etcd, programs[program])
 	}
 	return p, nil
+}
+
+// podProgram is the product's program in pods.
+const podProgram = "/netcraq"
+
+// chainProcesses are those of nodes and controllers in pods of the workers.
+func (s *state) chainProcesses() (found []int) {
+	parents := parentsOf(func(argv []string) bool {
+		return argv[0] == podProgram && len(argv) > 1 && (argv[1] == "node" || argv[1] == "controller")
+	})
+	for pid, above := range parents {
+		for _, h := range workerHosts() {
+			if slices.Contains(above, s.Machines[h.name].PID) {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
 }
 
 // readPage reads a page of a server. Another status than 200 is an error.

@@ -37,19 +37,24 @@ const memberNameFlag = "--name="
 
 // etcdServices are the members of etcd. Without a flag of the chain they are plain etcd.
 func (s *state) etcdServices() (all []service) {
-	members := s.Options.etcdMembers()
-	var peers []string
-	for _, m := range members {
-		peers = append(peers, m.name+"=http://"+m.peer)
-	}
-	for _, m := range members {
+	for _, m := range s.Options.etcdMembers() {
 		client, peer := "http://"+m.client, "http://"+m.peer
-		argv := []string{s.Options.Netcraq, "etcd", memberNameFlag + m.name, "--data-dir=" + filepath.Join("/var/lib/netcraq-lab", m.name),
-			"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer,
-			"--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(peers, ","), "--log-level=warn"}
+		argv := []string{s.Options.Netcraq, "etcd", memberNameFlag + m.name,
+			"--data-dir=" + filepath.Join(controlData, m.name), "--listen-client-urls=" + client,
+			"--advertise-client-urls=" + client, "--listen-peer-urls=" + peer,
+			"--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + s.Options.initialCluster(), "--log-level=warn"}
 		all = append(all, service{m.name, append(argv, s.memberFlags()...)})
 	}
 	return all
+}
+
+// initialCluster is etcd's flag of that name.
+func (o *Options) initialCluster() string {
+	var peers []string
+	for _, m := range o.etcdMembers() {
+		peers = append(peers, m.name+"=http://"+m.peer)
+	}
+	return strings.Join(peers, ",")
 }
 
 // memberFlags name the chain through which etcd's members read.

@@ -72,8 +72,8 @@ func (s *state) useLeases(ctx context.Context, memory bool) error {
 // startMemoryGateways has the control machine start what it lacks, and waits until both gateways serve.
 func (s *state) startMemoryGateways(ctx context.Context) error {
 	s.Options.Progress("starting gateways that keep leases in the chain's memory")
-	if err := unix.Kill(s.Machines[Control].PID, unix.SIGHUP); err != nil {
-		return fmt.Errorf("%s: %w", Control, err)
+	if err := s.startMissing(); err != nil {
+		return err
 	}
 	return s.await(ctx, func(ctx context.Context) error {
 		for _, addr := range memoryAddrs {
@@ -93,22 +93,11 @@ func healthy(ctx context.Context, addr string) error {
 
 func (s *state) endMemoryGateways(ctx context.Context) error {
 	s.Options.Progress("ending the gateways with the leases")
-	control := s.Machines[Control].PID
+	var programs []string
 	for _, addr := range memoryAddrs {
-		if pid, ok := childrenOf(control)[memoryProgram+" "+addr]; ok {
-			if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("end the gateway at %s: %w", addr, err)
-			}
-		}
+		programs = append(programs, memoryProgram+" "+addr)
 	}
-	return s.await(ctx, func(context.Context) error {
-		for _, addr := range memoryAddrs {
-			if pid, ok := childrenOf(control)[memoryProgram+" "+addr]; ok {
-				return fmt.Errorf("the gateway at %s, process %d, has not ended", addr, pid)
-			}
-		}
-		return nil
-	})
+	return s.end(ctx, unix.SIGTERM, programs...)
 }
 
 // awaitLeases waits until every node has renewed its lease since then.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,46 @@ func TestPlanFitsTheManifests(t *testing.T) {
 	if address := `"address": "169.254.77.1"`; !strings.Contains(networkConfig, address) ||
 		!strings.Contains(string(text), "--pod-addr=169.254.77.1") {
 		t.Error("the pods' address is another in the manifests")
+	}
+}
+
+// TestServicesOfAKeyspace: its gateways run in the place of etcd's members, at their addresses. None of these runs
+// while objects are moved, nor does the API server.
+func TestServicesOfAKeyspace(t *testing.T) {
+	names := func(s *state) (all []string) {
+		for _, x := range s.controlServices() {
+			all = append(all, x.name)
+		}
+		return all
+	}
+	rest := []string{managerProgram, schedulerProgram}
+	s := &state{Options: Options{Name: "x", Netcraq: "netcraq", Members: 2}, Direct: true}
+	for _, c := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() {}, []string{"etcd-1", "etcd-2", "gateway", apiProgram}},
+		{func() { s.APIAway = true }, []string{"etcd-1", "etcd-2", "gateway"}},
+		{func() { s.Moving = true }, []string{"gateway"}},
+		{
+			func() { s.Keyspace, s.Moving, s.APIAway = 2, false, false },
+			[]string{"keyspace-1", "keyspace-2", "gateway", apiProgram},
+		},
+	} {
+		c.change()
+		if got, want := names(s), slices.Concat(c.want, rest); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	gateway := strings.Join(s.keyspaceServices()[1].argv, " ")
+	for _, want := range []string{"netcraq keyspace --member=keyspace-2 ", " --name=kubernetes-2 ",
+		" --listen=127.0.0.2:2379 ", "/keyspace-2-2 ", " --controllers " + chainControllers()} {
+		if !strings.Contains(gateway, want) {
+			t.Errorf("%q is missing in %s", want, gateway)
+		}
+	}
+	if is := s.serving().Store; is != StoreKeyspace {
+		t.Errorf("the store is %s", is)
 	}
 }
 

@@ -40,24 +40,32 @@ func (s *state) controlServices() []service {
 	o := s.Options
 	at := func(file string) string { return filepath.Join(inside, file) }
 	program := func(name string) string { return filepath.Join(o.Programs, name) }
+	var api []service
+	if !s.APIAway {
+		api = []service{s.api()}
+	}
 	elect := fmt.Sprintf("--leader-elect=%t", s.MemoryLeases) // with a single instance it is for its leases only
-	return slices.Concat(s.etcdServices(), []service{
-		s.gateway(),
-		{apiProgram, append([]string{program(apiProgram), "--etcd-servers=" + strings.Join(s.storeURLs(), ","),
-			fmt.Sprintf("--watch-cache=%t", !s.NoWatchCache),
-			"--tls-cert-file=" + at(apiCert), "--tls-private-key-file=" + at(apiKey),
-			"--bind-address=" + controlAddr, "--advertise-address=" + controlAddr,
-			fmt.Sprintf("--secure-port=%d", apiPort), "--endpoint-reconciler-type=none", "--allow-privileged",
-			"--authorization-mode=Node,RBAC", "--token-auth-file=" + at(tokenFile),
-			"--kubelet-preferred-address-types=InternalIP",
-			"--service-account-issuer=https://netcraq.lab", "--service-account-key-file=" + at(accountKey),
-			"--service-account-signing-key-file=" + at(accountKey), "--service-cluster-ip-range=" + serviceNet},
-			s.storeOfLeases()...)},
+	return slices.Concat(s.storeServices(), []service{s.gateway()}, api, []service{
 		{managerProgram, []string{program(managerProgram), "--kubeconfig=" + at(managerProgram),
 			"--use-service-account-credentials", elect, "--service-account-private-key-file=" + at(accountKey),
 			"--root-ca-file=" + at(apiCert)}},
 		{schedulerProgram, []string{program(schedulerProgram), "--kubeconfig=" + at(schedulerProgram), elect}},
 	}, s.memoryGateways())
+}
+
+// api is the API server.
+func (s *state) api() service {
+	at := func(file string) string { return filepath.Join(inside, file) }
+	return service{apiProgram, append([]string{filepath.Join(s.Options.Programs, apiProgram),
+		"--etcd-servers=" + strings.Join(s.storeURLs(), ","), fmt.Sprintf("--watch-cache=%t", !s.NoWatchCache),
+		"--tls-cert-file=" + at(apiCert), "--tls-private-key-file=" + at(apiKey),
+		"--bind-address=" + controlAddr, "--advertise-address=" + controlAddr,
+		fmt.Sprintf("--secure-port=%d", apiPort), "--endpoint-reconciler-type=none", "--allow-privileged",
+		"--authorization-mode=Node,RBAC", "--token-auth-file=" + at(tokenFile),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--service-account-issuer=https://netcraq.lab", "--service-account-key-file=" + at(accountKey),
+		"--service-account-signing-key-file=" + at(accountKey), "--service-cluster-ip-range=" + serviceNet},
+		s.storeOfLeases()...)}
 }
 
 // Names of programs of the control machine, as [childrenOf] gives them.

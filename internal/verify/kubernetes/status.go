@@ -120,14 +120,48 @@ func childrenOf(parent int) map[string]int {
 	return found
 }
 
-// programName tells the product's commands apart, memory gateways by their addresses, and etcd's members by their names.
+// parentsOf returns the processes whose command lines are wanted, with the processes above each.
+func parentsOf(wanted func(argv []string) bool) map[int][]int {
+	parent, found := make(map[int]int), make(map[int][]int)
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	for _, dir := range dirs {
+		status, err := os.ReadFile(filepath.Join(dir, "status"))
+		pid, bad := strconv.Atoi(filepath.Base(dir))
+		_, rest, ok := strings.Cut(string(status), "\nPPid:\t")
+		if err != nil || bad != nil || !ok {
+			continue
+		}
+		above, _, _ := strings.Cut(rest, "\n")
+		if parent[pid], err = strconv.Atoi(above); err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err == nil && wanted(strings.Split(string(line), "\x00")) {
+			found[pid] = nil
+		}
+	}
+	for pid := range found {
+		for above := parent[pid]; above > 0; above = parent[above] {
+			found[pid] = append(found[pid], above)
+		}
+	}
+	return found
+}
+
+// programName tells the product's commands apart: memory gateways by their addresses, etcd's members and gateways of a
+// keyspace on disks by their names.
 func programName(argv [][]byte) string {
 	name := filepath.Base(string(argv[0]))
 	if name == "netcraq" {
 		name += " " + string(argv[1])
 	}
-	if name == etcdProgram && len(argv) > 2 {
-		return name + " " + strings.TrimPrefix(string(argv[2]), memberNameFlag)
+	for program, flag := range map[string]string{etcdProgram: memberNameFlag, keyspaceProgram: keyspaceNameFlag} {
+		if name == program && len(argv) > 2 && strings.HasPrefix(string(argv[2]), flag) {
+			return name + " " + strings.TrimPrefix(string(argv[2]), flag)
+		}
 	}
 	line := string(bytes.Join(argv, []byte(" ")))
 	for _, addr := range memoryAddrs {

@@ -14,16 +14,19 @@ import (
 // Store is the server that the API server uses as its etcd.
 type Store string
 
-// The stores. All of them are the same etcd, so nothing is migrated.
+// The stores. All but the last are the same etcd; objects are moved into a keyspace and back.
 const (
 	StoreEtcd    Store = "etcd"    // the API server uses etcd directly
 	StoreGateway Store = "gateway" // it uses a gateway that caches nothing
 	StoreChain   Store = "chain"   // the gateway answers reads from the chain of the manifests' nodes
 	StoreMember  Store = "member"  // it uses etcd directly, whose members read through that chain
+	// StoreKeyspace: it uses gateways of a keyspace on disks, whose log is in that chain. The chain's nodes are pods of
+	// this cluster, so the cluster does not come back by itself when all machines end.
+	StoreKeyspace Store = "keyspace"
 )
 
 // Stores are all stores.
-var Stores = []Store{StoreEtcd, StoreGateway, StoreChain, StoreMember}
+var Stores = []Store{StoreEtcd, StoreGateway, StoreChain, StoreMember, StoreKeyspace}
 
 // Serving is how the API server serves its objects.
 type Serving struct {
@@ -64,12 +67,17 @@ func readUp(name string) (*state, error) {
 var errNoChain = errors.New("the cluster has no chain: it was brought up with --chain=false")
 
 func (s *state) use(ctx context.Context, want Serving) error {
-	if (want.Store == StoreChain || want.Store == StoreMember) && s.Options.Manifests == "" {
+	if want.Store != StoreEtcd && want.Store != StoreGateway && s.Options.Manifests == "" {
 		return errNoChain
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errors.New("not in time"))
 	defer cancel()
-	direct := want.Store == StoreEtcd || want.Store == StoreMember
+	if s.Keyspace > 0 && want.Store != StoreKeyspace {
+		if err := s.leaveKeyspace(ctx); err != nil {
+			return err
+		}
+	}
+	direct := want.Store != StoreGateway && want.Store != StoreChain
 	if s.Joined && want.Store != StoreChain {
 		if err := s.change(ctx, gatewayProgram, func() { s.Joined = false }); err != nil {
 			return err
@@ -85,8 +93,11 @@ func (s *state) use(ctx context.Context, want Serving) error {
 			return err
 		}
 	}
-	if !s.Joined && want.Store == StoreChain {
+	switch {
+	case !s.Joined && want.Store == StoreChain:
 		return s.change(ctx, gatewayProgram, func() { s.Joined = true })
+	case s.Keyspace == 0 && want.Store == StoreKeyspace:
+		return s.enterKeyspace(ctx)
 	}
 	return nil
 }
@@ -95,6 +106,8 @@ func (s *state) use(ctx context.Context, want Serving) error {
 func (s *state) serving() Serving {
 	v := Serving{Store: StoreGateway, NoWatchCache: s.NoWatchCache}
 	switch {
+	case s.Keyspace > 0:
+		v.Store = StoreKeyspace
 	case s.Direct && s.ChainMembers:
 		v.Store = StoreMember
 	case s.Direct:
@@ -134,10 +147,23 @@ func (s *state) change(ctx context.Context, program string, edit func()) error {
 	if err != nil {
 		return err
 	}
+	return s.awaitAPI(ctx)
+}
+
+// awaitAPI waits until the API server is ready.
+func (s *state) awaitAPI(ctx context.Context) error {
 	a, err := NewAPI(s.Options.Name)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	return s.await(ctx, func(ctx context.Context) error { return a.Get(ctx, "/readyz", nil) })
+}
+
+// startMissing has the control machine start what it lacks.
+func (s *state) startMissing() error {
+	if err := unix.Kill(s.Machines[Control].PID, unix.SIGHUP); err != nil {
+		return fmt.Errorf("%s: %w", Control, err)
+	}
+	return nil
 }
