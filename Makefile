@@ -353,7 +353,7 @@ images-check: ## Check the program that packs container images
 # WRITE_METRICS has the tests that compare docs/metrics.md write it: one package at a time.
 .PHONY: metrics
 metrics: bpf ## Write the lists of docs/metrics.md
-	WRITE_METRICS=1 go test -p 1 -count=1 -run '^TestMetricsPage$$' ./internal/node/agent ./internal/cluster/controller \
+	WRITE_METRICS=1 go test -p 1 -count=1 -run '^Test(Disk)?MetricsPage$$' ./internal/node/agent ./internal/cluster/controller \
 		./internal/gateway/proxy ./internal/gateway/memory
 
 # The clients of the native API in each language: one table of what passes.

@@ -215,6 +215,9 @@ func (s *Call) drop() {
 // ended counts a call whose answer needs nothing more from others. The caller holds mu.
 func (s *Call) ended() {
 	c := s.conn
+	if o := &c.server.o; o.Ended != nil && !s.request.page {
+		o.Ended(s.request.method, s.status.Code())
+	}
 	c.headerBytes -= s.request.bytes
 	c.charge(-s.request.bytes)
 	if c.active--; c.active > 0 {
@@ -234,12 +237,15 @@ func (c *conn) endIfIdle() {
 	}
 }
 
+// reset is the status of a call that the client has reset. Nobody receives it.
+var reset = status.New(codes.Canceled, "the client has reset the call")
+
 // abort ends a call that was reset. The caller holds mu.
 func (s *Call) abort() {
 	if s.over {
 		return
 	}
-	s.over = true
+	s.over, s.status = true, reset
 	s.drop()
 	s.conn.hold(-len(s.pending))
 	s.sent()

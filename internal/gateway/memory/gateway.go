@@ -94,6 +94,7 @@ type Gateway struct {
 	contact atomic.Int64  // when the chain answered last, since began
 	applied progress.Mark // the revision of this gateway's copy
 	appends prometheus.Histogram
+	calls   *calls
 
 	mu      sync.Mutex
 	space   *keyspace.Keyspace
@@ -140,7 +141,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), space: space, changed: make(chan struct{}),
-		appends: newAppends(),
+		appends: newAppends(), calls: newCalls(),
 	}
 	if o.Disk != nil {
 		if err := g.openDisk(); err != nil {

@@ -21,6 +21,7 @@ var (
 	silenceGauge = metrics.Gauge("netcraq_keyspace_chain_silence_seconds", "Time since the chain answered last.")
 	hasLeader    = metrics.Gauge("etcd_server_has_leader", "1 if this gateway knows the active one and reaches the chain.")
 	isLeader     = metrics.Gauge("etcd_server_is_leader", "1 if this gateway is active.")
+	sizeGauge    = metrics.Gauge("etcd_mvcc_db_total_size_in_bytes", "Size of the keyspace with its history.")
 )
 
 // newAppends makes the histogram of appends.
@@ -35,8 +36,45 @@ func newAppends() prometheus.Histogram {
 
 // registry returns the gateway's metrics.
 func (g *Gateway) registry() *prometheus.Registry {
-	return metrics.New(g.appends, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge, revGauge, oldestGauge,
-		bytesGauge, quotaGauge, relayGauge, silenceGauge, hasLeader, isLeader))
+	return metrics.New(g.appends, g.calls.handled, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge, revGauge, oldestGauge,
+		bytesGauge, quotaGauge, relayGauge, silenceGauge, hasLeader, isLeader, sizeGauge))
+}
+
+// Metrics of a keyspace on disks.
+var (
+	eraGauge       = metrics.Gauge("netcraq_keyspace_era", "Number of the active era. It rises with each recovery.")
+	followsGauge   = metrics.Gauge("netcraq_keyspace_follows", "1 if this gateway reads and writes the log of the active era.")
+	disksGauge     = metrics.Gauge("netcraq_keyspace_disks", "Disks that count in the active era.")
+	committedGauge = metrics.Gauge("netcraq_keyspace_committed_index",
+		"Last entry of the log that this gateway knows a majority of the disks to have.")
+	appliedGauge = metrics.Gauge("netcraq_keyspace_applied_index", "Last entry of the log that this gateway has applied.")
+)
+
+// syncs begins the names of the metrics of etcd's write-ahead log, in which a disk keeps its writes.
+const syncs = "etcd_disk_wal_"
+
+// diskRegistry returns the metrics of the gateway's disk.
+func (g *Gateway) diskRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(metrics.Collect(g.readDisk, eraGauge, followsGauge, disksGauge, committedGauge, appliedGauge))
+	return r
+}
+
+func (g *Gateway) readDisk(v metrics.Values) {
+	s, _ := g.disk.Status()
+	v.Set(eraGauge, float64(s.Record.Active.Number))
+	v.Is(followsGauge, s.Entered && !s.Broken)
+	v.Set(disksGauge, float64(len(s.Record.Active.Set)))
+	v.Set(committedGauge, float64(s.Counted))
+	v.Set(appliedGauge, float64(s.Applied))
+}
+
+// metrics are all metrics of the gateway.
+func (g *Gateway) metrics() prometheus.Gatherer {
+	if g.disk == nil {
+		return g.registry()
+	}
+	return prometheus.Gatherers{g.registry(), g.diskRegistry(), metrics.Some(prometheus.DefaultGatherer, syncs)}
 }
 
 func (g *Gateway) readMetrics(v metrics.Values) {
@@ -52,6 +90,7 @@ func (g *Gateway) readMetrics(v metrics.Values) {
 	v.Set(revGauge, float64(g.space.Revision()))
 	v.Set(oldestGauge, float64(g.space.Compacted()))
 	v.Set(bytesGauge, float64(g.space.Bytes()))
+	v.Set(sizeGauge, float64(g.space.Bytes()))
 	v.Set(quotaGauge, float64(g.o.QuotaBytes))
 	v.Set(relayGauge, float64(len(g.others)))
 	v.Set(silenceGauge, silence.Seconds())

@@ -202,6 +202,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 	}
 	streams, unary := make(map[string]func(grpc.ServerStream) error), make(map[string]bool)
 	for _, service := range s.services() {
+		s.calls.add(service.desc)
 		for _, method := range service.desc.Methods {
 			path := "/" + service.desc.ServiceName + "/" + method.MethodName
 			unary[path] = true
@@ -236,7 +237,8 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			}
 			return handle(down)
 		},
-		Page: pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes, Memory: memory,
+		Ended: s.calls.ended,
+		Page:  pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes, Memory: memory,
 		PingEvery: serve.PingEvery, PingTimeout: serve.PingTimeout,
 	})
 }
@@ -244,7 +246,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 // pages serves etcd's pages on HTTP.
 func (s *Server) pages() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", metrics.Handler(s.registry()))
+	mux.Handle("/metrics", metrics.Handler(s.metrics()))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"etcdserver": version.Version, "etcdcluster": version.Version})
 	})

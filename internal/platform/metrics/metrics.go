@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +24,16 @@ func New(own ...prometheus.Collector) *prometheus.Registry {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(own...)
 	return r
+}
+
+// Some are the metrics of a gatherer whose names begin with a prefix.
+func Some(all prometheus.Gatherer, prefix string) prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := all.Gather()
+		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
+			return !strings.HasPrefix(f.GetName(), prefix)
+		}), err
+	})
 }
 
 // Handler answers Prometheus, also in the OpenMetrics format. A metric that cannot be read is left out.
