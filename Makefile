@@ -15,7 +15,7 @@ MODULES := . eval
 in-modules = failed=; for module in $(MODULES); do (cd "$$module" && $(1)) || failed=1; done; [ -z "$$failed" ]
 # What `netcraq version` prints; empty outside a clone.
 REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
-GO_BUILD = -buildvcs=false -trimpath -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)"
+GO_BUILD = -buildvcs=false -trimpath -ldflags="$(LDFLAGS) -X $(MODULE)/internal/platform/build.revision=$(REVISION)"
 
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu

@@ -123,6 +123,7 @@ type InfoResponse struct {
 	Membership    *Membership            `protobuf:"bytes,11,opt,name=membership,proto3" json:"membership,omitempty"`                      // of a node that controllers configure
 	WaitingFor    []string               `protobuf:"bytes,12,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`    // nodes that have to answer before this one serves (C10)
 	PortTrouble   string                 `protobuf:"bytes,13,opt,name=port_trouble,json=portTrouble,proto3" json:"port_trouble,omitempty"` // why the data plane does not answer on all its ports; empty: it does
+	Version       string                 `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`                            // of the agent's program
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +245,13 @@ func (x *InfoResponse) GetWaitingFor() []string {
 func (x *InfoResponse) GetPortTrouble() string {
 	if x != nil {
 		return x.PortTrouble
+	}
+	return ""
+}
+
+func (x *InfoResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
 	}
 	return ""
 }
@@ -1751,7 +1759,7 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\x10netcraq.agent.v1\"\r\n" +
-	"\vInfoRequest\"\x87\x03\n" +
+	"\vInfoRequest\"\xa1\x03\n" +
 	"\fInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x14\n" +
@@ -1771,7 +1779,8 @@ const file_agent_proto_rawDesc = "" +
 	"membership\x12\x1f\n" +
 	"\vwaiting_for\x18\f \x03(\tR\n" +
 	"waitingFor\x12!\n" +
-	"\fport_trouble\x18\r \x01(\tR\vportTrouble\"\x9b\x02\n" +
+	"\fport_trouble\x18\r \x01(\tR\vportTrouble\x12\x18\n" +
+	"\aversion\x18\x0e \x01(\tR\aversion\"\x9b\x02\n" +
 	"\n" +
 	"Membership\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +

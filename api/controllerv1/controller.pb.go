@@ -782,6 +782,7 @@ type Hello struct {
 	MaxSessions   uint64                 `protobuf:"varint,9,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
 	Cluster       string                 `protobuf:"bytes,10,opt,name=cluster,proto3" json:"cluster,omitempty"` // as welcomed before; empty: any
 	Shards        uint32                 `protobuf:"varint,11,opt,name=shards,proto3" json:"shards,omitempty"`  // as the plane was opened with; 0: not yet, welcome says how many, and no node is registered
+	Version       string                 `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"` // of the agent's program
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -891,6 +892,13 @@ func (x *Hello) GetShards() uint32 {
 		return x.Shards
 	}
 	return 0
+}
+
+func (x *Hello) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 type Beat struct {
@@ -2398,6 +2406,7 @@ func (x *FenceRequest) GetNodes() []uint32 {
 type FenceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	LeftUs        uint32                 `protobuf:"varint,1,opt,name=left_us,json=leftUs,proto3" json:"left_us,omitempty"` // until the last grant to one of the nodes is over; 0: it is
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`              // of the controller's program
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2437,6 +2446,13 @@ func (x *FenceResponse) GetLeftUs() uint32 {
 		return x.LeftUs
 	}
 	return 0
+}
+
+func (x *FenceResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 type StatusRequest struct {
@@ -2737,6 +2753,7 @@ type NodeStatus struct {
 	MaxObjects    uint64                 `protobuf:"varint,14,opt,name=max_objects,json=maxObjects,proto3" json:"max_objects,omitempty"`
 	SilentMs      uint32                 `protobuf:"varint,15,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
 	Trouble       string                 `protobuf:"bytes,16,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Version       string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"` // of its agent's program; empty: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2883,12 +2900,20 @@ func (x *NodeStatus) GetTrouble() string {
 	return ""
 }
 
+func (x *NodeStatus) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 type ControllerStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	Leads         bool                   `protobuf:"varint,2,opt,name=leads,proto3" json:"leads,omitempty"`
 	Reachable     bool                   `protobuf:"varint,3,opt,name=reachable,proto3" json:"reachable,omitempty"`
 	Change        uint64                 `protobuf:"varint,4,opt,name=change,proto3" json:"change,omitempty"`
+	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"` // of its program; empty: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2949,6 +2974,13 @@ func (x *ControllerStatus) GetChange() uint64 {
 		return x.Change
 	}
 	return 0
+}
+
+func (x *ControllerStatus) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 type HotShard struct {
@@ -4327,7 +4359,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\rR\x04node\"/\n" +
 	"\x05Probe\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x12\n" +
-	"\x04addr\x18\x02 \x01(\tR\x04addr\"\x91\x03\n" +
+	"\x04addr\x18\x02 \x01(\tR\x04addr\"\xab\x03\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x10\n" +
@@ -4342,7 +4374,8 @@ const file_controller_proto_rawDesc = "" +
 	"\fmax_sessions\x18\t \x01(\x04R\vmaxSessions\x12\x18\n" +
 	"\acluster\x18\n" +
 	" \x01(\tR\acluster\x12\x16\n" +
-	"\x06shards\x18\v \x01(\rR\x06shards\x1a9\n" +
+	"\x06shards\x18\v \x01(\rR\x06shards\x12\x18\n" +
+	"\aversion\x18\f \x01(\tR\aversion\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x02\n" +
@@ -4477,9 +4510,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x05chain\x18\x04 \x01(\fR\x05chain\"<\n" +
 	"\fFenceRequest\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\x04R\x06change\x12\x14\n" +
-	"\x05nodes\x18\x02 \x03(\rR\x05nodes\"(\n" +
+	"\x05nodes\x18\x02 \x03(\rR\x05nodes\"B\n" +
 	"\rFenceResponse\x12\x17\n" +
-	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\"'\n" +
+	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"'\n" +
 	"\rStatusRequest\x12\x16\n" +
 	"\x06follow\x18\x01 \x01(\bR\x06follow\"\x87\a\n" +
 	"\x0eStatusResponse\x12\x18\n" +
@@ -4511,7 +4545,7 @@ const file_controller_proto_rawDesc = "" +
 	"\ttag_phase\x18! \x01(\tR\btagPhase\x12\x1d\n" +
 	"\n" +
 	"tags_await\x18\" \x03(\tR\ttagsAwait\x12=\n" +
-	"\tkeyspaces\x18# \x03(\v2\x1f.netcraq.controller.v1.KeyspaceR\tkeyspaces\"\xfa\x03\n" +
+	"\tkeyspaces\x18# \x03(\v2\x1f.netcraq.controller.v1.KeyspaceR\tkeyspaces\"\x94\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
@@ -4531,15 +4565,17 @@ const file_controller_proto_rawDesc = "" +
 	"\vmax_objects\x18\x0e \x01(\x04R\n" +
 	"maxObjects\x12\x1b\n" +
 	"\tsilent_ms\x18\x0f \x01(\rR\bsilentMs\x12\x18\n" +
-	"\atrouble\x18\x10 \x01(\tR\atrouble\x1a9\n" +
+	"\atrouble\x18\x10 \x01(\tR\atrouble\x12\x18\n" +
+	"\aversion\x18\x11 \x01(\tR\aversion\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"x\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x01\n" +
 	"\x10ControllerStatus\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05leads\x18\x02 \x01(\bR\x05leads\x12\x1c\n" +
 	"\treachable\x18\x03 \x01(\bR\treachable\x12\x16\n" +
-	"\x06change\x18\x04 \x01(\x04R\x06change\"\x94\x01\n" +
+	"\x06change\x18\x04 \x01(\x04R\x06change\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\x94\x01\n" +
 	"\bHotShard\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +

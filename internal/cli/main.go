@@ -36,7 +36,7 @@ func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, star
 	root = &cobra.Command{
 		Use:           ProductName,
 		Short:         short,
-		Version:       ReadBuild().String(),
+		Version:       VersionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 

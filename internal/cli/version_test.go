@@ -6,11 +6,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 func TestVersion(t *testing.T) {
-	revision = "0123abc"
-	t.Cleanup(func() { revision = "" })
 	run := func(args ...string) string {
 		t.Helper()
 		root, _ := newRoot("short", nil)
@@ -23,7 +23,7 @@ func TestVersion(t *testing.T) {
 		return out.String()
 	}
 	line := run("version")
-	for _, want := range []string{"netcraq ", "0123abc", runtime.Version(), runtime.GOARCH} {
+	for _, want := range []string{"netcraq ", build.Name(), runtime.Version(), runtime.GOARCH} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%q is not in %q", want, line)
 		}
@@ -31,8 +31,8 @@ func TestVersion(t *testing.T) {
 	if got := run("--version"); got != line {
 		t.Errorf("--version prints %q, version %q", got, line)
 	}
-	var b Build
-	if err := json.Unmarshal([]byte(run("version", "--json")), &b); err != nil || b != ReadBuild() {
+	var b build.Info
+	if err := json.Unmarshal([]byte(run("version", "--json")), &b); err != nil || b != build.Read() {
 		t.Errorf("%+v, %v", b, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 // inspectFlags are the command line of `netcraq inspect`.
@@ -138,6 +139,9 @@ func printReports(out io.Writer, reports []*agent.Report) error {
 		}
 		if r.PortTrouble != "" {
 			note = r.PortTrouble
+		}
+		if other := build.Other(r.Version); other != "" {
+			note = strings.TrimPrefix(note+"; "+other, "; ")
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s, %s\t%s of %s\t%s of %s\t%s\t%s\n", r.Name, r.Addr, r.Plane, r.Mode,
 			cli.Grouped(r.Objects), cli.Grouped(r.MaxObjects), cli.Grouped(r.Sessions), cli.Grouped(r.MaxSessions),

@@ -131,7 +131,7 @@ func runDoctor(ctx context.Context, out io.Writer, flags *doctorFlags) error {
 // host examines this host.
 func (d *doctorFlags) host() (list []finding.Finding) {
 	list = []finding.Finding{
-		{Check: "version", State: finding.OK, Text: cli.ReadBuild().String()}, doctor.WallClock(),
+		{Check: "version", State: finding.OK, Text: cli.VersionLine()}, doctor.WallClock(),
 	}
 	bad := finding.Warning
 	if d.plane == cli.PlaneXDP {

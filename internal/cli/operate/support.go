@@ -19,6 +19,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/support"
 	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 // supportFlags are the command line of `netcraq support`.
@@ -72,7 +73,7 @@ func runSupport(ctx context.Context, out io.Writer, flags *supportFlags) (err er
 	if err != nil {
 		return err
 	}
-	err = errors.Join(a.AddJSON("version.json", cli.ReadBuild()), flags.pack(ctx, a))
+	err = errors.Join(a.AddJSON("version.json", build.Read()), flags.pack(ctx, a))
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return errors.Join(err, a.Discard())
 	}

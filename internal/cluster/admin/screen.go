@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 // Screen says how a snapshot is drawn.
@@ -41,6 +43,9 @@ func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	fmt.Fprintln(&head, clip(s.paint(bold, title), s.Width))
 	fmt.Fprintln(&head, clip(s.controllers(snap), s.Width))
 	fmt.Fprintln(&head, clip(s.shards(snap), s.Width))
+	if others := snap.otherVersions(); len(others) > 0 {
+		fmt.Fprintln(&head, clip(s.paint(yellow, fmt.Sprintf("other versions than %s  %s", build.Name(), strings.Join(others, "  "))), s.Width))
+	}
 	for _, k := range snap.Keyspaces {
 		fmt.Fprintln(&head, clip(s.keyspace(&k), s.Width))
 	}

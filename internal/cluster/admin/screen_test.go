@@ -5,14 +5,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 // crowd makes a snapshot of a cluster with troubles.
 func crowd(nodes int) *Snapshot {
 	s := &Snapshot{Cluster: "0123456789abcdef", Leader: "192.0.2.1:4413", Term: 1234, Change: 56789, Replicas: 3,
 		Shards: ShardCounts{Total: 65536, FullyReplicated: 65000, UnderReplicated: 500, Copying: 30, Moves: 470, Changing: 3, Down: 3},
-		Controllers: []Controller{{"192.0.2.1:4413", true, true, 56789}, {"192.0.2.2:4413", false, true, 56780},
-			{"192.0.2.3:4413", false, false, 0}},
+		Controllers: []Controller{{"192.0.2.1:4413", true, true, 56789, "v0.2.0"}, {"192.0.2.2:4413", false, true, 56780, ""},
+			{"192.0.2.3:4413", false, false, 0, ""}},
 		Notes: []string{"3 shards cannot be reached: no node with a complete copy is there"}}
 	for i := range nodes {
 		n := Node{Name: fmt.Sprintf("node-%d", i), Standing: "up", Heads: 65, Shards: 197, Reads: 1_234_567, Writes: 45_678,
@@ -115,5 +117,20 @@ func TestTextIsCutBetweenCharactersAndColours(t *testing.T) {
 		if got := Grouped(n); got != want {
 			t.Errorf("%d: %s, not %s", n, got, want)
 		}
+	}
+}
+
+func TestOtherVersionsAreShown(t *testing.T) {
+	snap := &Snapshot{
+		Nodes:       []Node{{Name: "n1", Version: build.Name()}, {Name: "n2", Version: "v0.0.1"}, {Name: "n3"}},
+		Controllers: []Controller{{Address: "c1", Leads: true, Version: build.Name()}, {Address: "c2", Reachable: true, Version: "v0.0.2"}},
+	}
+	want := "other versions than " + build.Name() + "  n2 v0.0.1  c2 v0.0.2\n"
+	if text := (Screen{}).Draw(time.Unix(1, 0), snap, new(Progress)); !strings.Contains(text, want) {
+		t.Errorf("want %q in:\n%s", want, text)
+	}
+	snap.Nodes[1].Version, snap.Controllers[1].Version = build.Name(), build.Name()
+	if text := (Screen{}).Draw(time.Unix(1, 0), snap, new(Progress)); strings.Contains(text, "other versions") {
+		t.Errorf("all versions are the same:\n%s", text)
 	}
 }

@@ -1,6 +1,9 @@
 package admin
 
-import "github.com/netcraq/netcraq/api/controllerv1"
+import (
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/platform/build"
+)
 
 // Snapshot is the leader's status at a moment.
 type Snapshot struct {
@@ -72,6 +75,7 @@ type Node struct {
 	MaxObjects uint64            `json:"max_objects"`
 	SilentMS   uint32            `json:"silent_ms"`
 	Trouble    string            `json:"trouble,omitempty"`
+	Version    string            `json:"version,omitempty"` // of its program; empty: not known
 }
 
 // Controller is one controller of a [Snapshot].
@@ -79,7 +83,8 @@ type Controller struct {
 	Address   string `json:"address"`
 	Leads     bool   `json:"leads"`
 	Reachable bool   `json:"reachable"`
-	Change    uint64 `json:"change"` // that it has applied; 0: not known
+	Change    uint64 `json:"change"`            // that it has applied; 0: not known
+	Version   string `json:"version,omitempty"` // of its program; empty: not known
 }
 
 // HotShard is one of the busiest shards.
@@ -141,10 +146,10 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 		s.Nodes = append(s.Nodes, Node{ID: n.GetId(), Name: n.GetName(), Addr: n.GetAddr(), API: n.GetApi(), Standing: n.GetStanding(),
 			Labels: n.GetLabels(), Capacity: n.GetCapacity(), Heads: n.GetHeads(), Shards: n.GetShards(), Learning: n.GetLearning(),
 			Reads: n.GetReads(), Writes: n.GetWrites(), Objects: n.GetObjects(), MaxObjects: n.GetMaxObjects(),
-			SilentMS: n.GetSilentMs(), Trouble: n.GetTrouble()})
+			SilentMS: n.GetSilentMs(), Trouble: n.GetTrouble(), Version: n.GetVersion()})
 	}
 	for _, c := range in.GetControllers() {
-		s.Controllers = append(s.Controllers, Controller{c.GetAddress(), c.GetLeads(), c.GetReachable(), c.GetChange()})
+		s.Controllers = append(s.Controllers, Controller{c.GetAddress(), c.GetLeads(), c.GetReachable(), c.GetChange(), c.GetVersion()})
 	}
 	for _, k := range in.GetKeyspaces() {
 		s.Keyspaces = append(s.Keyspaces, keyspaceOf(k))
@@ -153,6 +158,22 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 		s.Hot = append(s.Hot, HotShard{h.GetShard(), h.GetEpoch(), h.GetMembers(), h.GetReads(), h.GetWrites(), h.GetExtra()})
 	}
 	return s
+}
+
+// otherVersions lists the processes whose versions are known and are not that of this program.
+func (s *Snapshot) otherVersions() (list []string) {
+	add := func(process, version string) {
+		if version != "" && build.Other(version) != "" {
+			list = append(list, process+" "+version)
+		}
+	}
+	for _, n := range s.Nodes {
+		add(n.Name, n.Version)
+	}
+	for _, c := range s.Controllers {
+		add(c.Address, c.Version)
+	}
+	return list
 }
 
 // Node finds a node by name.

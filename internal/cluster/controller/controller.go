@@ -20,6 +20,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	pages "github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
@@ -202,7 +203,10 @@ func (c *Controller) Fence(ctx context.Context, in *controllerv1.FenceRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &controllerv1.FenceResponse{LeftUs: uint32((left + time.Microsecond - 1).Microseconds())}, nil // rounded up
+	return &controllerv1.FenceResponse{
+		LeftUs:  uint32((left + time.Microsecond - 1).Microseconds()), // rounded up
+		Version: build.Name(),
+	}, nil
 }
 
 // explainListen tells the user how to deal with an address that cannot be used.

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 func (c *cluster) startNodes(names ...string) {
@@ -58,11 +59,22 @@ func TestClusterFormsAndSurvivesANode(t *testing.T) {
 	c.check(kv, 100, "new")
 }
 
+// versionsKnown waits until the leader knows the versions of all nodes and controllers.
+func (c *cluster) versionsKnown() {
+	c.t.Helper()
+	c.eventually("the versions of all nodes and controllers", func() bool {
+		s := c.status()
+		return !slices.ContainsFunc(s.Nodes, func(n *controllerv1.NodeStatus) bool { return n.Version != build.Name() }) &&
+			!slices.ContainsFunc(s.Controllers, func(p *controllerv1.ControllerStatus) bool { return p.Version != build.Name() })
+	})
+}
+
 // TestLeadersEnd ends the leading controller, twice, under writes: nodes keep their leases, another leads and repairs.
 func TestLeadersEnd(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	c.startNodes("n1", "n2", "n3", "n4")
 	c.fullyReplicated(3)
+	c.versionsKnown()
 	kv := c.client()
 	stop := make(chan struct{})
 	var writing sync.WaitGroup

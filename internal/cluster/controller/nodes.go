@@ -65,6 +65,16 @@ func (n *nodes) remove(a *membershipStream) bool {
 	return true
 }
 
+// version is that of a node's program; empty: it is not known.
+func (n *nodes) version(id reconfig.NodeID) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a := n.byID[id]; a != nil {
+		return a.version
+	}
+	return ""
+}
+
 func (n *nodes) all() []*membershipStream {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,6 +116,7 @@ func (n *nodes) probe(p *reconfig.Probe) {
 type membershipStream struct {
 	node         reconfig.NodeID
 	registration reconfig.Registration
+	version      string        // of the agent's program
 	replaced     chan struct{} // closed when the node opened another membership stream
 	over         chan struct{} // closed at its end
 	lastSeen     atomic.Int64  // time of the last heartbeat
@@ -121,9 +132,9 @@ type membershipStream struct {
 	probes  map[uint32]*controllerv1.Probe // by node
 }
 
-func newMembershipStream(node reconfig.NodeID, h reconfig.Registration) *membershipStream {
+func newMembershipStream(node reconfig.NodeID, h reconfig.Registration, version string) *membershipStream {
 	return &membershipStream{
-		node: node, registration: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1),
+		node: node, registration: h, version: version, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1),
 	}
 }
 

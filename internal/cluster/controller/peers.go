@@ -37,7 +37,8 @@ type peer struct {
 	address string
 	conn    *grpc.ClientConn
 	client  controllerv1.ControllerClient
-	change  atomic.Uint64 // that it is known to have applied
+	change  atomic.Uint64          // that it is known to have applied
+	version atomic.Pointer[string] // of its program; nil: not known yet
 }
 
 // peers are the other controllers. Their set changes (L7).
@@ -146,6 +147,14 @@ func (p *peer) applied(change uint64) {
 	}
 }
 
+// programVersion is the version of its program; empty: it is not known.
+func (p *peer) programVersion() string {
+	if v := p.version.Load(); v != nil {
+		return *v
+	}
+	return ""
+}
+
 // leaseLeft asks until the peer has answered or ctx ends.
 func (p *peer) leaseLeft(ctx context.Context, f reconfig.LeaseWait) (left time.Duration, ok bool) {
 	in := &controllerv1.FenceRequest{Change: f.Change}
@@ -158,6 +167,7 @@ func (p *peer) leaseLeft(ctx context.Context, f reconfig.LeaseWait) (left time.D
 		if err == nil {
 			cancel()
 			p.applied(f.Change)
+			p.version.Store(&out.Version)
 			return time.Duration(out.GetLeftUs()) * time.Microsecond, true
 		}
 		cancel()

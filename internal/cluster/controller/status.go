@@ -11,6 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 const (
@@ -114,7 +115,7 @@ func (c *Controller) nodeStatus(n *reconfig.Node, s *reconfig.NodeStatus) *contr
 	out := &controllerv1.NodeStatus{
 		Id: uint32(n.ID), Name: n.Name, Addr: n.Addr.String(), Api: n.API, Standing: n.Standing.String(), Labels: n.Labels, Capacity: n.Capacity,
 		Heads: uint32(s.Heads), Shards: uint32(s.Shards), Learning: uint32(s.Learning), Trouble: s.Trouble,
-		SilentMs: uint32(max(0, s.Silent).Milliseconds()),
+		SilentMs: uint32(max(0, s.Silent).Milliseconds()), Version: c.nodes.version(n.ID),
 	}
 	if n.Cordoned && n.Standing == reconfig.Draining {
 		out.Standing = standingCordoned
@@ -129,22 +130,22 @@ func (c *Controller) nodeStatus(n *reconfig.Node, s *reconfig.NodeStatus) *contr
 
 func (c *Controller) controllerStatus(address string) *controllerv1.ControllerStatus {
 	if address == c.options.Address {
-		return &controllerv1.ControllerStatus{Address: address, Leads: true, Reachable: true, Change: c.view.change()}
+		return &controllerv1.ControllerStatus{Address: address, Leads: true, Reachable: true, Change: c.view.change(), Version: build.Name()}
 	}
 	p := c.peers.get(address)
 	if p == nil { // the set has changed meanwhile
 		return &controllerv1.ControllerStatus{Address: address}
 	}
-	return &controllerv1.ControllerStatus{Address: address, Reachable: p.reachable(), Change: p.change.Load()}
+	return &controllerv1.ControllerStatus{Address: address, Reachable: p.reachable(), Change: p.change.Load(), Version: p.programVersion()}
 }
 
-// askPeers lets the others say whether they have a change, and waits for them, but not long.
+// askPeers lets the others say whether they have a change, and their versions, and waits for them, but not long.
 func (c *Controller) askPeers(ctx context.Context, change uint64) {
 	ctx, cancel := context.WithTimeout(ctx, askPeersWithin)
 	defer cancel()
 	var asking sync.WaitGroup
 	for _, p := range c.peers.all() {
-		if p.reachable() && p.change.Load() < change {
+		if p.reachable() {
 			asking.Go(func() { p.leaseLeft(ctx, reconfig.LeaseWait{Change: change}) })
 		}
 	}

@@ -61,7 +61,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	case err != nil:
 		return gone(err)
 	}
-	a := newMembershipStream(node, registration)
+	a := newMembershipStream(node, registration, first.GetHello().GetVersion())
 	c.nodes.add(a)
 	a.welcome(c.welcome(node)) // from now on it is told of other settings
 	defer c.departed(a)

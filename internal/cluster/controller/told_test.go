@@ -81,7 +81,7 @@ func TestSecondNodeOfAName(t *testing.T) {
 func TestSilentNodeDoesNotKeepItsName(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.leader()
-	stream := newMembershipStream(1, reconfig.Registration{Name: "n1", Incarnation: 7})
+	stream := newMembershipStream(1, reconfig.Registration{Name: "n1", Incarnation: 7}, "")
 	stream.lastSeen.Store(int64(c.controllers[0].now()))
 	c.controllers[0].nodes.add(stream)
 	defer c.controllers[0].nodes.remove(stream)

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/finding"
 )
@@ -61,6 +62,8 @@ func OfSnapshot(s *admin.Snapshot) []finding.Finding {
 		f := finding.Finding{Check: "controller", About: c.Address, State: finding.OK, Text: "it answers"}
 		if !c.Leads && !c.Reachable {
 			f.State, f.Text, f.Remedy = finding.Warning, "the leader does not reach it", "start it, or open its TCP ports"
+		} else if other := build.Other(c.Version); other != "" {
+			f.State, f.Text, f.Remedy = finding.Warning, other, build.Order
 		}
 		list = append(list, f)
 	}
@@ -97,6 +100,9 @@ func OfReports(reports []*agent.Report) (list []finding.Finding) {
 			f.Text += ", " + r.Mode
 		}
 		list = append(list, f)
+		if other := build.Other(r.Version); other != "" && r.Error == "" {
+			list = append(list, finding.Finding{Check: "version", About: r.Name, State: finding.Warning, Text: other, Remedy: build.Order})
+		}
 	}
 	return list
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	"github.com/netcraq/netcraq/internal/platform/finding"
 )
 
@@ -32,7 +33,7 @@ func TestOfSnapshot(t *testing.T) {
 	whole := func() *admin.Snapshot {
 		return &admin.Snapshot{
 			Replicas: 3, Tags: true, Shards: admin.ShardCounts{Total: 4, FullyReplicated: 4}, Nodes: []admin.Node{{Name: "n1", Standing: "up"}},
-			Controllers: []admin.Controller{{Address: "c1", Leads: true}},
+			Controllers: []admin.Controller{{Address: "c1", Leads: true, Version: build.Name()}},
 		}
 	}
 	for _, c := range []struct {
@@ -47,6 +48,8 @@ func TestOfSnapshot(t *testing.T) {
 		{func(s *admin.Snapshot) { s.Notes = []string{"4 shards have members with the same zone"} }, "cluster", finding.Warning},
 		{func(s *admin.Snapshot) { s.Nodes[0].Trouble = "it is silent" }, "node", finding.Warning},
 		{func(s *admin.Snapshot) { s.Controllers = append(s.Controllers, admin.Controller{Address: "c2"}) }, "controller", finding.Warning},
+		{func(s *admin.Snapshot) { s.Controllers[0].Version = "v0.0.1" }, "controller", finding.Warning},
+		{func(s *admin.Snapshot) { s.Controllers[0].Version = "" }, "controller", finding.Warning},
 		{func(s *admin.Snapshot) { s.Tags = false }, "tags", finding.Warning},
 	} {
 		s := whole()
@@ -76,6 +79,18 @@ func TestOfReports(t *testing.T) {
 		if got := state(OfReports([]*agent.Report{&c.report}), "agent"); got != c.want {
 			t.Errorf("%+v is %s, want %s", c.report, got, c.want)
 		}
+	}
+}
+
+func TestOtherVersions(t *testing.T) {
+	for version, want := range map[string]finding.State{build.Name(): "none", "v0.0.1": finding.Warning, "": finding.Warning} {
+		list := OfReports([]*agent.Report{{Name: "n1", Plane: "soft", Version: version}})
+		if got := state(list, "version"); got != want {
+			t.Errorf("version %q is %s, want %s: %+v", version, got, want, list)
+		}
+	}
+	if got := state(OfReports([]*agent.Report{{Error: "connection refused"}}), "version"); got != "none" {
+		t.Errorf("a node that does not answer has a version, which is %s", got)
 	}
 }
 

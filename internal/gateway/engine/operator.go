@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
@@ -27,11 +28,26 @@ func Clean(ctx context.Context, etcd *grpc.ClientConn) (deleted int64, running [
 			continue
 		}
 		for _, kv := range op.GetResponseRange().GetKvs() {
-			session := strings.TrimPrefix(string(kv.Key), OwnPrefix+core.SessionPrefix)
-			running = append(running, cmp.Or(string(kv.Value), "a gateway of an earlier release, with session "+session))
+			running = append(running, describe(kv))
 		}
 	}
 	return deleted, running, nil
+}
+
+// describe says which gateway has a session.
+func describe(kv *mvccpb.KeyValue) string {
+	session := strings.TrimPrefix(string(kv.Key), OwnPrefix+core.SessionPrefix)
+	return cmp.Or(string(kv.Value), "a gateway of an earlier release, with session "+session)
+}
+
+// Running lists the gateways that have a session.
+func Running(ctx context.Context, etcd *grpc.ClientConn) (running []string, err error) {
+	from := OwnPrefix + core.SessionPrefix
+	answer, err := pb.NewKVClient(etcd).Range(ctx, &pb.RangeRequest{Key: []byte(from), RangeEnd: behind(from)})
+	for _, kv := range answer.GetKvs() {
+		running = append(running, describe(kv))
+	}
+	return running, err
 }
 
 // Excluded lists the keys with a prefix that are not placed since a write reached etcd past the gateways.

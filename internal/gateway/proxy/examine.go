@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/finding"
 )
@@ -30,7 +31,7 @@ func (o *Options) Examine(ctx context.Context) (list []finding.Finding) {
 	if !answers {
 		return list
 	}
-	return append(list, o.examineExcluded(ctx))
+	return append(append(list, o.examineExcluded(ctx)), o.examineGateways(ctx)...)
 }
 
 func (o *Options) examineMember(ctx context.Context) finding.Finding {
@@ -76,6 +77,33 @@ func (o *Options) examineExcluded(ctx context.Context) finding.Finding {
 	case len(keys) > 0:
 		f.State, f.Text = finding.Warning, fmt.Sprintf("%d keys are not cached: a write reached etcd past the gateways", len(keys))
 		f.Remedy = "let every client of etcd use a gateway, then netcraq placement allow \"\""
+	}
+	return f
+}
+
+// examineGateways finds the gateways that cache, and those of other versions.
+func (o *Options) examineGateways(ctx context.Context) (list []finding.Finding) {
+	ctx, cancel := context.WithTimeout(ctx, examineWithin)
+	defer cancel()
+	var running []string
+	if err := o.operate(func(etcd *upstream) (err error) {
+		running, err = engine.Running(ctx, etcd.ClientConn)
+		return err
+	}); err != nil {
+		return []finding.Finding{{Check: "gateway", State: finding.Unknown, Text: err.Error()}}
+	}
+	for _, about := range running {
+		list = append(list, judgeGateway(about))
+	}
+	return list
+}
+
+// judgeGateway compares the version that a gateway names with that of this program.
+func judgeGateway(about string) finding.Finding {
+	about, version, _ := strings.Cut(about, aboutVersion)
+	f := finding.Finding{Check: "gateway", About: about, State: finding.OK, Text: "it has a session"}
+	if other := build.Other(version); other != "" {
+		f.State, f.Text, f.Remedy = finding.Warning, other, build.Order
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
@@ -21,8 +22,11 @@ func (o *Options) about() string {
 	if err != nil {
 		host = "unknown host"
 	}
-	return fmt.Sprintf("%s, --listen %s, process %d", host, o.Listen, os.Getpid())
+	return fmt.Sprintf("%s, --listen %s, process %d%s%s", host, o.Listen, os.Getpid(), aboutVersion, build.Name())
 }
+
+// aboutVersion stands before the version in what a gateway says about itself.
+const aboutVersion = ", version "
 
 // operate does something with the gateways' own keys at the etcd that options name.
 func (o *Options) operate(do func(*upstream) error) error {

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/platform/finding"
 )
 
 // allow ends the exclusion of keys and returns those that it is ended for.
@@ -93,5 +94,24 @@ func TestCleanLeavesNothing(t *testing.T) {
 	all := must(direct.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
 	if all.Count != 1 {
 		t.Errorf("etcd has %v", all.Kvs)
+	}
+}
+
+// TestVersionsOfGateways: what a gateway says about itself has its version, which is compared with that of this program.
+func TestVersionsOfGateways(t *testing.T) {
+	etcd := startEtcd(t)
+	startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	o := Options{Endpoints: []string{etcd}}
+	eventually(t, "the finding about a gateway of this version", func() bool {
+		list := o.examineGateways(t.Context())
+		return len(list) == 1 && list[0].State == finding.OK
+	})
+	for about, want := range map[string]string{
+		"host, --listen :1, process 2": "names no version", "host, --listen :1, process 2" + aboutVersion + "v0.0.1": "v0.0.1",
+	} {
+		f := judgeGateway(about)
+		if f.State != finding.Warning || f.About != "host, --listen :1, process 2" || !strings.Contains(f.Text, want) {
+			t.Errorf("%q is judged as %+v", about, f)
+		}
 	}
 }

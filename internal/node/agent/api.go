@@ -19,6 +19,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -81,7 +82,7 @@ func (s *service) Info(context.Context, *agentv1.InfoRequest) (*agentv1.InfoResp
 		Name: s.agent.options.Name, Addr: info.Addr.String(), Plane: info.Plane, Mode: info.Mode, Why: info.Why,
 		Clones: info.Clones, Shards: uint32(info.Options.Shards), CellBytes: uint32(info.Options.CellBytes),
 		MaxObjects: uint64(info.Options.MaxObjects), MaxSessions: uint64(info.Options.MaxSessions),
-		PortTrouble: info.PortTrouble,
+		PortTrouble: info.PortTrouble, Version: build.Name(),
 	}, nil
 }
 

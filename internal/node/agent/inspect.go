@@ -17,6 +17,7 @@ type Report struct {
 	Name        string       `json:"name"`
 	API         string       `json:"api"`
 	Error       string       `json:"error,omitempty"`
+	Version     string       `json:"version,omitempty"` // of the program; empty: it names none
 	Addr        string       `json:"addr,omitempty"`
 	Plane       string       `json:"plane,omitempty"`
 	Mode        string       `json:"mode,omitempty"`
@@ -136,7 +137,7 @@ func inspect(ctx context.Context, target Target, key []byte, dial []grpc.DialOpt
 	}
 	r := &Report{
 		Name: info.Name, API: target.API, Addr: info.Addr, Plane: info.Plane, Mode: info.Mode, Why: info.Why,
-		PortTrouble: info.PortTrouble, Clones: info.Clones,
+		PortTrouble: info.PortTrouble, Version: info.Version, Clones: info.Clones,
 		CellBytes: info.CellBytes, MaxObjects: info.MaxObjects, MaxSessions: info.MaxSessions,
 		Objects: usage.Objects, Sessions: usage.Sessions, MemoryBytes: usage.MemoryBytes,
 		Chains: chainsOf(shards), Counters: countsOf(counters), Membership: membershipOf(info.GetMembership()),

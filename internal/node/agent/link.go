@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/build"
 	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
@@ -191,6 +192,7 @@ func (m *membership) registration() *controllerv1.Hello {
 func (j *Join) registration(id Identity, name, addr, api string) *controllerv1.Hello {
 	return &controllerv1.Hello{
 		Name: name, Addr: addr, Api: api, Labels: j.Labels, Capacity: j.Capacity, Incarnation: id.Incarnation, Cluster: id.Cluster,
+		Version: build.Name(),
 	}
 }
 
