@@ -80,6 +80,21 @@ func TestBehind(t *testing.T) {
 	w.has(c)
 }
 
+// A gateway learns of another one's entries without looking for them.
+func TestEntriesAreTold(t *testing.T) {
+	w := newWorld(t, 64)
+	a := w.start("a")
+	w.start("b")
+	w.start("c")
+	era := w.follows(a, 0, 3)
+	w.kill("b")
+	w.poll = patience // it does not look before the test ends
+	b := w.start("b")
+	w.follows(b, era, 3)
+	w.write(a, 40)
+	w.has(b)
+}
+
 // damage changes a byte of the log on a gateway's disk.
 func (w *world) damage(name string) {
 	w.t.Helper()

@@ -32,6 +32,7 @@ type world struct {
 	log *chainlog.Eras
 	dir string
 
+	poll     time.Duration // of gateways that start; 0: as usual
 	near     *local.Near
 	gateways map[string]*gateway // those that run
 	terms    uint64
@@ -117,7 +118,7 @@ func (w *world) start(name string) *gateway {
 	g := &gateway{m: &machine{}, done: make(chan error, 1)}
 	d, err := driver.Open(driver.Options{
 		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: name, Address: name, Record: w.near, Log: w.log,
-		Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second,
+		Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second, PollEvery: w.poll,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("gateway", name),
 	})
 	if err != nil {
