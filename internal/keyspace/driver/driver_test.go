@@ -86,11 +86,10 @@ func TestEntriesAreTold(t *testing.T) {
 	a := w.start("a")
 	w.start("b")
 	w.start("c")
-	era := w.follows(a, 0, 3)
+	w.follows(a, 0, 3)
 	w.kill("b")
 	w.poll = patience // it does not look before the test ends
 	b := w.start("b")
-	w.follows(b, era, 3)
 	w.write(a, 40)
 	w.has(b)
 }
