@@ -15,6 +15,7 @@ import (
 // program, and the environment chooses among them.
 type instrumented struct {
 	mutants []Mutant
+	numbers int               // of mutants, those that are left out included
 	files   map[string]string // by name
 }
 
@@ -175,11 +176,12 @@ func (s *sourceFile) condition(e ast.Expr) {
 func (s *sourceFile) mutate(e ast.Expr) {
 	from, to := s.set.Position(e.Pos()), s.set.Position(e.End())
 	m := Mutant{Function: s.function, File: s.name, Line: from.Line, Text: s.source[from.Offset:to.Offset]}
-	number := s.add(m, Always)
-	s.add(m, Never)
+	shipped := shippedAs(e)
+	number := s.add(m, Always, shipped)
+	s.add(m, Never, shipped)
 	before, after := fmt.Sprintf("nqMutant(%d, ", number), ")"
 	if b, ok := e.(*ast.BinaryExpr); ok && moved[b.Op] != token.ILLEGAL && isPlain(b) {
-		boundary := s.add(m, Boundary)
+		boundary := s.add(m, Boundary, shipped)
 		other := s.text(b.X) + " " + moved[b.Op].String() + " " + s.text(b.Y)
 		if b.Op == token.LSS || b.Op == token.GTR {
 			before, after = "("+before, fmt.Sprintf(") || nqIs(%d) && %s)", boundary, other)
@@ -194,12 +196,45 @@ func (s *sourceFile) text(e ast.Expr) string {
 	return s.source[s.set.Position(e.Pos()).Offset:s.set.Position(e.End()).Offset]
 }
 
-// add adds a mutant and returns its number.
-func (s *sourceFile) add(m Mutant, change string) int {
-	m.Change = change
-	m.number = len(s.of.mutants) + 1
-	s.of.mutants = append(s.of.mutants, m)
-	return m.number
+// add adds a mutant, unless its change is what ships, and returns its number.
+func (s *sourceFile) add(m Mutant, change, shipped string) int {
+	s.of.numbers++
+	if change != shipped {
+		m.Change, m.number = change, s.of.numbers
+		s.of.mutants = append(s.of.mutants, m)
+	}
+	return s.of.numbers
+}
+
+// shippedAs returns what a condition always is outside of tests, if it asks whether a rule is switched off: that mutant
+// is equal to the code. The conditions are on(RULE), Without&RULE == 0 and Without&RULE != 0.
+func shippedAs(e ast.Expr) string {
+	switch n := e.(type) {
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "on" {
+			return Always
+		}
+	case *ast.BinaryExpr:
+		if rules, ok := n.X.(*ast.BinaryExpr); !ok || rules.Op != token.AND || !isWithout(rules.X) {
+			return ""
+		}
+		switch n.Op {
+		case token.EQL:
+			return Always
+		case token.NEQ:
+			return Never
+		}
+	}
+	return ""
+}
+
+// isWithout reports whether an expression is a field or variable of rules that are switched off.
+func isWithout(e ast.Expr) bool {
+	if field, ok := e.(*ast.SelectorExpr); ok {
+		e = field.Sel
+	}
+	name, ok := e.(*ast.Ident)
+	return ok && strings.EqualFold(name.Name, "without")
 }
 
 // isPlain reports whether an expression may be evaluated twice.

@@ -16,11 +16,13 @@ import "fmt"
 
 const fixed = 1 < 2
 
+var without int
+
 func kind(n int, ok bool) string {
 	switch {
 	case n < 3 && !ok:
 		return "few"
-	case n >= 10 || fixed == ok:
+	case n >= 10 && without&1 == 0 || fixed == ok:
 		return "many"
 	}
 	return "some"
@@ -63,8 +65,10 @@ func TestConditions(t *testing.T) {
 	want := map[string]string{
 		"n < 3 always": "few few few few", "n < 3 never": "some some some many", "n < 3 boundary": "few few some many",
 		"ok always": "some some some many", "ok never": "few some some many",
-		"n >= 10 always": "few many many many", "n >= 10 never": "few some some some", "n >= 10 boundary": "few some some some",
-		"fixed == ok always": "few many many many", "fixed == ok never": "few some some many",
+		"n >= 10 always": "few many many many", "n >= 10 never": "few some some some",
+		"n >= 10 boundary":     "few some some some",
+		"without&1 == 0 never": "few some some some", // always: the code itself
+		"fixed == ok always":   "few many many many", "fixed == ok never": "few some some many",
 	}
 	for i := range p.mutants {
 		m := &p.mutants[i]

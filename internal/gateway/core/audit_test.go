@@ -1,6 +1,9 @@
 package core
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestAudit: a change of a key is compared with the key's object. It is kept until the object tells who made it.
 func TestAudit(t *testing.T) {
@@ -59,8 +62,40 @@ func TestAuditsAreFew(t *testing.T) {
 			at = append(at, now)
 		}
 	}
-	if len(at) != 4 {
+	if !slices.Equal(at, []int64{1, 6, 11, 16}) {
 		t.Errorf("compared at %v", at)
+	}
+}
+
+// TestAuditWithoutChange: a look at a key without a new change is no comparison, so the next change does not wait.
+func TestAuditWithoutChange(t *testing.T) {
+	a := Audit{Every: 5}
+	if rev := a.Begin(1); rev != 0 || !a.Changed(2, 102) {
+		t.Errorf("revision %d, and the first change waits", rev)
+	}
+}
+
+// TestAuditKeepsLaterChange: a change that comes while the object of an older one is read is compared next.
+func TestAuditKeepsLaterChange(t *testing.T) {
+	gen := generation(10, 0)
+	g, a := served("k", gen), Audit{Every: 5}
+	a.Changed(1, 30)
+	rev := a.Begin(1)
+	a.Changed(2, 31)
+	g.Compare(&a, "k", rev, &Answer{Object: Object{Gen: gen, Entry: value(30)}})
+	if next := a.Begin(3); next != 31 {
+		t.Errorf("the next change is %d", next)
+	}
+}
+
+// TestAuditOfMissingObject: a change of a key that is neither placed nor in the chain is not kept, whether or not the
+// session lasts.
+func TestAuditOfMissingObject(t *testing.T) {
+	g, a := served("another", generation(10, 0)), Audit{Every: 5}
+	g.options.Alive = func() bool { return false }
+	a.Changed(1, 30)
+	if past := g.Compare(&a, "k", a.Begin(1), &Answer{Status: Miss}); past || a.unchecked != 0 {
+		t.Errorf("past the gateways: %v, kept: %v", past, a.unchecked != 0)
 	}
 }
 

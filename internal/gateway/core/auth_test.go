@@ -30,6 +30,33 @@ func TestPassesWhileRefused(t *testing.T) {
 	check(289, true)
 }
 
+// TestEndOfCache: calls pass at once if nothing was placed for certain. Otherwise others may answer from the chain for
+// the lifetime of a session.
+func TestEndOfCache(t *testing.T) {
+	for free, from := range map[bool]int64{true: 100, false: 150} {
+		a := NewAuthentication(AuthOptions{Lease: 50, Counts: 1000, Quiet: 4000})
+		a.End(100, 99, free)
+		if early, _ := a.Passes(from - 1); early && !free {
+			t.Errorf("free %v: a call passes at %d", free, from-1)
+		}
+		if yes, _ := a.Passes(from); !yes {
+			t.Errorf("free %v: no call passes at %d", free, from)
+		}
+	}
+}
+
+// TestRefusalAfterQuiet: others may have begun to cache when Quiet has passed since the last refusal, and not before.
+func TestRefusalAfterQuiet(t *testing.T) {
+	for at, passes := range map[int64]bool{139: true, 140: false} {
+		a := NewAuthentication(AuthOptions{Lease: 50, Counts: 10, Quiet: 40})
+		a.End(100, 100, true)
+		a.Refused(at, at)
+		if yes, _ := a.Passes(at); yes != passes {
+			t.Errorf("a refusal at %d: a call passes: %v", at, yes)
+		}
+	}
+}
+
 // TestAnotherAuthenticationRevision walks through a change of the revision that a running gateway sees, and one that starts.
 func TestAnotherAuthenticationRevision(t *testing.T) {
 	o := AuthOptions{Lease: 50, Counts: 10, Quiet: 40}

@@ -75,6 +75,53 @@ func TestStamps(t *testing.T) {
 	}
 }
 
+// TestObjectsAreReplacedAndRemoved: CREATE replaces an object of an older generation, REMOVE deletes one of its own.
+func TestObjectsAreReplacedAndRemoved(t *testing.T) {
+	s := newCells(1)
+	do(t, s, Op{Kind: ReadObject, Key: "k"}, Miss)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
+	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(10)}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 6, Epoch: 1}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Gen != 6 || !o.Joining || o.Rev != 0 {
+		t.Errorf("%+v in place of an older object", o)
+	}
+	do(t, s, Op{Kind: Remove, Key: "k", Gen: 5}, Gone)
+	do(t, s, Op{Kind: Remove, Key: "k", Gen: 6}, OK)
+	do(t, s, Op{Kind: ReadObject, Key: "k"}, Miss)
+}
+
+// TestResolveWithoutClear stores the entry and leaves the bit to another RESOLVE.
+func TestResolveWithoutClear(t *testing.T) {
+	s := newCells(1)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
+	stamp := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
+	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Bit: 3, Stamp: stamp, Entry: value(2)}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Bits != 1<<3 || o.Rev != 2 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestWithoutGeneration: with the rule switched off, an operation finds or makes an object of any generation.
+func TestWithoutGeneration(t *testing.T) {
+	c := Cell{}
+	c.Apply(&Op{Kind: SetBit, Gen: 5}, Generation)
+	made := c.Object
+	c.Apply(&Op{Kind: SetBit, Gen: 6}, Generation)
+	if made == nil || c.Object != made || made.Counter != 2 {
+		t.Errorf("%+v, then %+v", made, c.Object)
+	}
+}
+
+// TestUnchangedRevision: an equal revision is not written again.
+func TestUnchangedRevision(t *testing.T) {
+	for rev, want := range map[int64]bool{8: false, 9: false, 10: true} {
+		c := Cell{Revision: 9}
+		if _, changed := c.Apply(&Op{Kind: Max, Rev: rev}, 0); changed != want {
+			t.Errorf("revision %d is written: %v", rev, changed)
+		}
+	}
+}
+
 func TestRevisionObject(t *testing.T) {
 	s := newCells(4)
 	do(t, s, Op{Kind: ReadRevision}, Miss)
@@ -84,5 +131,22 @@ func TestRevisionObject(t *testing.T) {
 	do(t, s, Op{Kind: Max, Epoch: 4, Rev: 7}, OK)
 	if a := do(t, s, Op{Kind: ReadRevision}, OK); a.Rev != 9 || a.Epoch != 4 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestReadable: an object is read if no write is under way, all sessions know of it, and it has a state that a client
+// sees.
+func TestReadable(t *testing.T) {
+	for state, want := range map[State]bool{Empty: false, Value: true, Absent: true, NotCacheable: false, Packed: true} {
+		o := Object{Entry: Entry{State: state}}
+		if o.Readable() != want {
+			t.Errorf("%v: %v", state, !want)
+		}
+		if o.Bits = 1; o.Readable() {
+			t.Errorf("%v with a bit is readable", state)
+		}
+		if o.Bits, o.Joining = 0, true; o.Readable() {
+			t.Errorf("%v while joining is readable", state)
+		}
 	}
 }

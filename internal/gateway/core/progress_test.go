@@ -110,3 +110,19 @@ func TestProgressPauses(t *testing.T) {
 		t.Error("the answer to a second request is left out, because it brings nothing new")
 	}
 }
+
+// TestCreating: the client waits for a watch from its request until it is told of the watch.
+func TestCreating(t *testing.T) {
+	var p Progress
+	if p.Creating() {
+		t.Error("no watch was asked for")
+	}
+	p.Creates()
+	p.Creates()
+	if p.Created(1); !p.Creating() {
+		t.Error("one of two watches is to come")
+	}
+	if p.Created(1); p.Creating() {
+		t.Error("no watch is to come")
+	}
+}

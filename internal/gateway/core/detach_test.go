@@ -1,0 +1,214 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDetachBegins: a gateway takes the keys out of the directory if it serves, keys may be placed, and it is not at
+// it.
+func TestDetachBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*Gateway)
+		want bool
+	}{
+		"serving":           {func(*Gateway) {}, true},
+		"without a session": {func(g *Gateway) { g.life = nil }, false},
+		"not serving":       {func(g *Gateway) { g.life.serving = false }, false},
+		"free":              {func(g *Gateway) { g.life.free = true }, false},
+		"at it":             {func(g *Gateway) { g.life.freeing = true }, false},
+	} {
+		g := served("k", generation(10, 0))
+		c.edit(g)
+		if began := g.Detach(); began != c.want || began != (len(g.Effects()) > 0) {
+			t.Errorf("%s: %v", name, began)
+		}
+	}
+}
+
+// TestRestLooks: a gateway looks whether nothing is placed if it serves, knows of no placed key, and is not at it.
+func TestRestLooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*Gateway)
+		want bool
+	}{
+		"nothing placed":    {func(*Gateway) {}, true},
+		"without a session": {func(g *Gateway) { g.life = nil }, false},
+		"not serving":       {func(g *Gateway) { g.life.serving = false }, false},
+		"free":              {func(g *Gateway) { g.life.free = true }, false},
+		"at it":             {func(g *Gateway) { g.life.freeing = true }, false},
+		"a key":             {func(g *Gateway) { g.life.placed["k"] = generation(10, 0) }, false},
+	} {
+		g := served("k", generation(10, 0))
+		delete(g.life.placed, "k")
+		c.edit(g)
+		g.Rest()
+		if looks := len(g.Effects()) > 0; looks != c.want {
+			t.Errorf("%s: looks: %v", name, looks)
+		}
+	}
+}
+
+// TestFree: a gateway is free while nothing is placed, its session is not over, and it lasts.
+func TestFree(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*Gateway)
+		want bool
+	}{
+		"nothing placed":    {func(*Gateway) {}, true},
+		"without a session": {func(g *Gateway) { g.life = nil }, false},
+		"placed":            {func(g *Gateway) { g.life.free = false }, false},
+		"over":              {func(g *Gateway) { g.life.over = true }, false},
+		"may have ended":    {func(g *Gateway) { g.options.Alive = func() bool { return false } }, false},
+	} {
+		g := served("k", generation(10, 0))
+		g.life.free = true
+		if c.edit(g); g.Free() != c.want {
+			t.Errorf("%s: %v", name, !c.want)
+		}
+	}
+}
+
+// TestRelease: a gateway takes the empty directory that it has read, unless an entry has come since. It acknowledges
+// the revision if there is another session, which may wait for that.
+func TestRelease(t *testing.T) {
+	const read = 20
+	own, other := SessionPrefix+"g.1", SessionPrefix+"h.1"
+	for name, c := range map[string]struct {
+		seen     int64
+		placed   bool
+		sessions []string
+		free     bool
+		foreign  int64
+	}{
+		"alone":                          {10, true, []string{own}, true, 0},
+		"another session":                {10, true, []string{own, other}, true, read},
+		"read at the watch's":            {read, true, []string{own, other}, true, 0},
+		"an entry came":                  {read + 1, true, []string{own}, false, 0},
+		"an entry came and went":         {read + 1, false, []string{own, other}, true, 0},
+		"another key that is no session": {10, true, []string{own, "bit/00"}, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := served("k", generation(10, 0))
+			l, r := g.life, &Result{Rev: read, KVs: make(map[string]KV)}
+			if l.seen = c.seen; !c.placed {
+				delete(l.placed, "k")
+			}
+			for _, key := range c.sessions {
+				r.KVs[key] = KV{}
+			}
+			revealed := false
+			g.push.waiting = append(g.push.waiting, waiter{then: func() { revealed = true }})
+			g.release(l, r)
+			if l.free != c.free || l.foreign != c.foreign || revealed != c.free || l.seen != max(c.seen, read) {
+				t.Errorf("free %v, foreign %d, revealed %v, seen %d", l.free, l.foreign, revealed, l.seen)
+			}
+		})
+	}
+}
+
+// directory is what etcd has of the gateways' own keys, for a detaching gateway.
+type directory struct {
+	rev     int64
+	kvs     map[string]KV
+	changes []Change // of the directory
+}
+
+func (d *directory) put(key, value string) {
+	d.kvs[key] = KV{Value: value, Create: d.kvs[key].Create, Mod: d.rev}
+	d.changed(key, value)
+}
+
+func (d *directory) changed(key, value string) {
+	if name, entry := strings.CutPrefix(key, DirectoryPrefix); entry {
+		d.changes = append(d.changes, Change{Rev: d.rev, Key: name, Value: value})
+	}
+}
+
+// execute executes a request that names keys, prefixes and revisions only.
+func (d *directory) execute(r Request) *Result {
+	result := &Result{Held: true, KVs: make(map[string]KV)}
+	for _, c := range r.If {
+		if c.Kind == ModIs && d.kvs[c.Key].Mod != c.Rev {
+			result.Held = false
+		}
+	}
+	if result.Held && len(r.Put)+len(r.Delete) > 0 {
+		d.rev++
+		for _, p := range r.Put {
+			d.put(p.Key, p.Value)
+		}
+		for _, key := range r.Delete {
+			delete(d.kvs, key)
+			d.changed(key, "")
+		}
+	}
+	for key, kv := range d.kvs {
+		named := slices.Contains(r.Get, key)
+		if named || slices.ContainsFunc(r.List, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			result.KVs[key] = kv
+		}
+	}
+	result.Rev = d.rev
+	return result
+}
+
+func (d *directory) entries() (names []string) {
+	for _, key := range slices.Sorted(maps.Keys(d.kvs)) {
+		if strings.HasPrefix(key, DirectoryPrefix) {
+			names = append(names, key)
+		}
+	}
+	return names
+}
+
+// TestDetach: a gateway closes all entries, one of which is closed already, and removes them only when the other
+// session has acknowledged the newest. An entry that was placed meanwhile is closed first. Then the gateway is free.
+func TestDetach(t *testing.T) {
+	gen := generation(10, 0)
+	g := served("a", gen)
+	g.life.placed["b"], g.life.seen = gen, 12
+	d := &directory{rev: 20, kvs: map[string]KV{
+		SessionPrefix + "g.1": {Create: 1, Mod: 1}, SessionPrefix + "h.1": {Create: 2, Mod: 2},
+		"ack/g.1": {Value: ackOf(1 << 40)}, "ack/h.1": {Value: ackOf(12)},
+		DirectoryPrefix + "a": {Value: entryOf(gen, "g.1"), Mod: 11},
+		DirectoryPrefix + "b": {Value: entryOf(gen, "h.1") + closedMark, Mod: 12},
+	}}
+	step := func() {
+		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
+			for _, e := range effects {
+				if call, ok := e.(EtcdCall); ok {
+					g.Returned(call.ID, d.execute(call.Request))
+				}
+			}
+		}
+	}
+	g.Detach()
+	step()
+	for _, key := range d.entries() {
+		if _, closed := parseEntry(d.kvs[key].Value); !closed {
+			t.Errorf("%s is not closed", key)
+		}
+	}
+	g.DirectoryChanged(d.rev, d.changes)
+	g.Tick()
+	if step(); len(d.entries()) != 2 || g.Free() {
+		t.Fatalf("%q are left, and a session reads them", d.entries())
+	}
+	d.rev++
+	d.put(DirectoryPrefix+"c", entryOf(gen, "h.1"))
+	for range 2 {
+		d.kvs["ack/h.1"] = KV{Value: ackOf(d.rev)}
+		g.DirectoryChanged(d.rev, d.changes)
+		g.Tick()
+		step()
+		if g.Free() && len(d.entries()) > 0 {
+			t.Fatalf("free, and %q are left", d.entries())
+		}
+	}
+	if !g.Free() || len(d.entries()) > 0 {
+		t.Errorf("free: %v, %q are left", g.Free(), d.entries())
+	}
+}
