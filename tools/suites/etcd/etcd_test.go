@@ -117,8 +117,8 @@ func compiled(t *testing.T, version string) string {
 // TestSuites runs etcd's tests through gateways that cache. Tests that fail run again; of those that fail again,
 // [suite.Explain] finds the reason.
 func TestSuites(t *testing.T) {
-	if os.Getenv("MEMBER") != "" {
-		t.Skip("members are tried")
+	if os.Getenv("MEMBER")+os.Getenv("KEYSPACE") != "" {
+		t.Skip("members or keyspaces are tried")
 	}
 	gateway := compiled(t, version)
 	dir := suite.Absolute(t, copied)
@@ -200,6 +200,12 @@ func prepare(t *testing.T, dir string) {
 	}
 	suite.Edit(t, filepath.Join(dir, "tests/framework/integration/cluster.go"),
 		[2]string{"return newClientV3(cfg)", "return newClientOf(m.MaxRequestBytes, cfg)"})
+	ownTokens(t, dir)
+}
+
+// ownTokens has each cluster of programs have its own token.
+func ownTokens(t *testing.T, dir string) {
+	t.Helper()
 	suite.Add(t, "testdata/token.go", filepath.Join(dir, "tests/framework/e2e"))
 	suite.Edit(t, filepath.Join(dir, "tests/framework/e2e/cluster.go"),
 		[2]string{begins, "\ttoken := &cfg.ServerConfig.InitialClusterToken\n\t*token = newToken(*token)\n" + begins})
@@ -214,7 +220,7 @@ func copyModules(t *testing.T, dir, version string, names ...string) {
 	}
 }
 
-// compilePrograms compiles etcd's programs, with a script in the place of etcd.
+// compilePrograms compiles etcd's programs, with a script, unless its name is empty, in the place of etcd.
 func compilePrograms(t *testing.T, dir, script string, sources ...string) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")
@@ -223,6 +229,9 @@ func compilePrograms(t *testing.T, dir, script string, sources ...string) {
 	}
 	for _, source := range sources {
 		suite.Build(t, filepath.Join(dir, source), filepath.Join(bin, strings.Replace(source, "server", plainEtcd, 1)))
+	}
+	if script == "" {
+		return
 	}
 	suite.Add(t, script, bin)
 	if err := os.Chmod(filepath.Join(bin, "etcd"), 0o700); err != nil {

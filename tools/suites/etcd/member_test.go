@@ -43,9 +43,7 @@ var memberDifferences = map[string]string{
 // TestMembers runs etcd's tests with members that read through a chain in the place of etcd. Tests that fail run again.
 // Those that fail again must fail with plain etcd of the same release too.
 func TestMembers(t *testing.T) {
-	if os.Getenv("MEMBER") == "" {
-		t.Skip("gateways are tried")
-	}
+	only(t, "MEMBER")
 	program := compiled(t, memberVersion)
 	dir := suite.Absolute(t, ofMembers)
 	prepareForMembers(t, dir)
@@ -68,11 +66,16 @@ func TestMembers(t *testing.T) {
 func prepareForMembers(t *testing.T, dir string) {
 	t.Helper()
 	copyModules(t, dir, memberVersion, modules...)
-	// One test needs a module that was not published with this release.
+	withoutCache(t, dir)
+	prepareRobustness(t, filepath.Join(dir, "tests/robustness"))
+}
+
+// withoutCache removes a test that needs a module that was not published with this release.
+func withoutCache(t *testing.T, dir string) {
+	t.Helper()
 	suite.Remove(t, filepath.Join(dir, "tests/integration/cache_test.go"))
 	suite.Edit(t, filepath.Join(dir, "tests/go.mod"), [2]string{"\t" + cacheModule + " => ../cache\n", ""},
 		[2]string{"\t" + cacheModule + " " + memberVersion + "\n", ""})
-	prepareRobustness(t, filepath.Join(dir, "tests/robustness"))
 }
 
 // prepareRobustness has the robustness tests
@@ -177,14 +180,5 @@ func (p *tested) tryMembers(t *testing.T, netcraq, dir string, tests *regexp.Reg
 		compilePrograms(t, dir, "testdata/member/etcd", "server")
 	}
 	plain := run(through.Failed()).Failed()
-	for _, name := range through.Failed() {
-		switch {
-		case slices.Contains(plain, name):
-			t.Logf("%s fails with plain etcd too", name)
-		case memberDifferences[name] != "":
-			t.Logf("%s fails with members only: %s", name, memberDifferences[name])
-		default:
-			t.Errorf("%s fails with members only\n%s", name, through.Output(name))
-		}
-	}
+	judge(t, through, plain, func(name string) string { return memberDifferences[name] })
 }

@@ -3,12 +3,14 @@ package suite
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Absolute returns the absolute form of a path.
@@ -61,4 +63,55 @@ func StartChain(t *testing.T, program string) string {
 	}
 	t.Fatal("netcraq up named no cluster file")
 	return ""
+}
+
+// Addresses of a cluster that [StartCluster] starts.
+const (
+	controller = "127.78.0.1"
+	node       = "127.78.0.%d:4411"
+	nodes      = 3
+)
+
+// formed limits the time in which a cluster has to store a value, on a busy machine.
+const formed = time.Minute
+
+// StartCluster starts a controller, and a chain of nodes that are sockets, which end with the test, and waits until the
+// chain serves. It returns the controller's address.
+func StartCluster(t *testing.T, program string) string {
+	t.Helper()
+	start(t, program, "controller", "--listen", controller, "--data-dir", t.TempDir(), "--shards", "1",
+		"--replicas", fmt.Sprint(nodes), "--form-with", fmt.Sprint(nodes))
+	for i := range nodes {
+		start(t, program, "node", "--name", fmt.Sprintf("n%d", i), "--addr", fmt.Sprintf(node, i+2), "--join", controller,
+			"--plane", "soft", "--objects", "400000", "--labels", fmt.Sprintf("zone=z%d", i))
+	}
+	for deadline := time.Now().Add(formed); ; {
+		put := exec.Command(program, "put", "--controllers", controller, "suite", "begins")
+		said, err := put.CombinedOutput()
+		if err == nil {
+			return controller
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the chain does not serve after %v: %v: %s", formed, err, said)
+		}
+	}
+}
+
+// start starts the product with a command that ends with the test.
+func start(t *testing.T, program string, args ...string) {
+	t.Helper()
+	c := exec.Command(program, args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it may be gone
+		_ = c.Wait()         // it reports the kill
+		if t.Failed() {
+			t.Logf("netcraq %s:\n%s", args[0], &said)
+		}
+	})
 }
