@@ -342,6 +342,20 @@ test-package: ## Install the package on three machines of namespaces, form a clu
 		NEXT_PACKAGE=$(CURDIR)/out/dist.next/netcraq_$(VERSION).1_$(shell go env GOARCH).deb \
 		unshare --mount --net --pid --fork --mount-proc $(CURDIR)/out/test-package -test.v -test.run TestInstalled
 
+# FROM is the version before. Without a tag it is a commit with the formats that are frozen. The newer program comes from bin/.
+UPGRADE := $(CURDIR)/out/upgrade
+FROM ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),097dfbc2e9af)
+.PHONY: test-upgrade
+test-upgrade: build ## Replace each process of FROM by that of this commit and back, under checked loads (root)
+	@[ ! -d $(UPGRADE)/from ] || git worktree remove --force $(UPGRADE)/from
+	git worktree add --detach $(UPGRADE)/from $(FROM)
+	$(MAKE) --no-print-directory -C $(UPGRADE)/from bpf
+	cd $(UPGRADE)/from && go build -buildvcs=false -trimpath -o $(UPGRADE)/old/ \
+		-ldflags="$(LDFLAGS) -X $(MODULE)/internal/platform/build.revision=$(FROM)" ./cmd/netcraq
+	git worktree remove --force $(UPGRADE)/from
+	set -e; for kind in "" --gateway --keyspace; do \
+		bin/netcraq lab chaos $$kind --upgrade-from $(UPGRADE)/old/netcraq --minutes 15 --nodes 4 --clients 4 --shards 64; done
+
 .PHONY: package-check
 package-check: ## Check the program that makes packages, the units and the configuration files
 	go test -C tools/package -count=1 ./...

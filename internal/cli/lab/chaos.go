@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ type chaosFlags struct {
 	member        bool
 	keyspace      bool
 	without       string // a rule of members
+	upgradeFrom   string // a program; empty: faults
 	json          bool
 }
 
@@ -102,6 +104,10 @@ too, replaced by plain etcd and back, and switched off and on. Clients use all m
 	f.StringVar(&flags.without, "without", "", "with --member: a rule that members do not keep, as with sim --member, to see that it is noticed")
 	f.IntVar(&flags.operations, "operations", 0,
 		"with --gateway, --memory, --keyspace and --member: end after so many operations (default: when the minutes are over)")
+	f.StringVar(&flags.upgradeFrom, "upgrade-from", "",
+		"path of netcraq of another version: begin with it, replace each process by this version and back, without faults and losses")
+	c.MarkFlagsMutuallyExclusive("upgrade-from", "faults")
+	c.MarkFlagsMutuallyExclusive("upgrade-from", "member")
 	c.MarkFlagsMutuallyExclusive("gateway", "memory", "keyspace", "member")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -129,6 +135,13 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return cli.UsageError(errors.New("--operations wants a number of at least 0, and --gateway, --memory, --keyspace or --member"))
 	}
 	flags.observed = true
+	if flags.upgradeFrom != "" {
+		end, err := flags.prepareUpgrade()
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	switch {
 	case flags.member:
 		return runMemberChaos(ctx, out, stderr, name, flags)
@@ -156,6 +169,35 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return err
 	}
 	return printChaos(out, stderr, flags, result)
+}
+
+// prepareUpgrade makes the link by which processes of both versions are started. end removes it.
+func (flags *chaosFlags) prepareUpgrade() (end func(), err error) {
+	from, err := filepath.Abs(flags.upgradeFrom)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := exec.LookPath(from); err != nil {
+		return nil, cli.UsageError(fmt.Errorf("--upgrade-from: %w", err))
+	}
+	to, err := cli.ProductPath()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "netcraq-upgrade-")
+	if err != nil {
+		return nil, err
+	}
+	end = func() { _ = os.RemoveAll(dir) }
+	flags.loss, flags.stopped = 0, 0
+	flags.upgrade = &chaos.Upgrade{
+		Link: filepath.Join(dir, cli.ProductName), From: from, To: to, Keeps: flags.plane == cli.PlaneXDP,
+	}
+	if err := flags.upgrade.Use(from); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
 }
 
 // possible returns the kinds of faults.
@@ -188,6 +230,8 @@ func printChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.ChaosResult) 
 		printChaosTable(out, r)
 	}
 	switch {
+	case flags.upgrade != nil && r.Unknown > 0:
+		return fmt.Errorf("the client's retries did not hide %d failures from callers", r.Unknown)
 	case r.LostAcknowledged > 0:
 		return fmt.Errorf("%d acknowledged writes are lost", r.LostAcknowledged)
 	case !r.Linearizable:

@@ -117,7 +117,7 @@ func (flags *chaosFlags) begin(
 		return served, "", nil, err
 	}
 	o.Owned, o.Progress = true, progressTo(stderr)
-	if product, err = cli.ProductPath(); err != nil {
+	if product, err = flags.product(); err != nil {
 		return served, "", nil, err
 	}
 	show = NewShow(stderr)

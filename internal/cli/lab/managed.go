@@ -29,6 +29,7 @@ type ManagedFlags struct {
 	plane                                string
 	priority                             scheduling.Class // empty: the default
 	observed                             bool             // controllers serve their etcd to other clients
+	upgrade                              *chaos.Upgrade   // nil: the product is that beside this program
 	beat, lease, suspect, sure           time.Duration    // 0: as controllers have it by default
 }
 
@@ -100,7 +101,7 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 	if planes.has(cli.PlaneP4) { // all nodes of a chain need the same cell length
 		m.CellBytes, m.Objects = min(m.CellBytes, p4.CellBytes), min(m.Objects, p4.MaxObjects)
 	}
-	self, err := cli.ProductPath()
+	self, err := m.product()
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,15 @@ func etcdOf(h lab.Host) string {
 func (m *ManagedFlags) setup(o lab.Options, show *Show, logs string) chaos.Setup {
 	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Replace: replaceController,
 		Remove: removeController, Add: addController, Votes: allVote,
-		Event: show.Event, Logs: logs}
+		Event: show.Event, Logs: logs, Upgrade: m.upgrade}
+}
+
+// product returns the path of the product's program.
+func (m *ManagedFlags) product() (string, error) {
+	if m.upgrade != nil {
+		return m.upgrade.Link, nil
+	}
+	return cli.ProductPath()
 }
 
 // replaceController makes the place of a lab's controller free.

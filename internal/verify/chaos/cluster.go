@@ -32,6 +32,7 @@ type Setup struct {
 	// Votes reports whether all controllers of the lab vote and count. nil: no controller loses its data.
 	Replace, Remove, Add func(ctx context.Context, l *lab.Lab, controller string) error
 	Votes                func(ctx context.Context, l *lab.Lab) (bool, error)
+	Upgrade              *Upgrade // nil: faults
 	// Event, if set, receives a text for each event.
 	Event func(text string)
 	// Logs is the directory for the logs of agents and controllers after a failure, because the

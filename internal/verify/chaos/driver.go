@@ -36,6 +36,7 @@ type driver struct {
 	durable     *durable
 	// Members of etcd and gateways, each beside the controller of the same index.
 	members, gateways []*lab.Service
+	addresses         []string         // of the gateways
 	etcd              *memberControl   // of members that read through the chain
 	keyspace          *keyspaceControl // of a keyspace on disks
 	restarts          int              // of these, after they ended by themselves
@@ -70,6 +71,9 @@ func newDriver(c *cluster, seed uint64, available []recipe, kinds []string) *dri
 // run injects faults until ctx ends. Then it ends the active ones, so that all chains can become
 // whole.
 func (d *driver) run(ctx context.Context) error {
+	if d.setup.Upgrade != nil {
+		return d.upgrade(ctx)
+	}
 	next := time.Now().Add(d.interval())
 	ticks := time.NewTicker(look)
 	defer ticks.Stop()

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/platform/retry"
-	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -72,12 +71,7 @@ func (c *keyspaceControl) whole(ctx context.Context, t *served) error {
 
 // answers waits until the gateway of a number answers.
 func (c *keyspaceControl) answers(ctx context.Context, i int) error {
-	g, err := gatewaycheck.Connect([]string{c.o.Address(c.hosts[i])})
-	if err != nil {
-		return err
-	}
-	defer g.Close()
-	return g.Ready(ctx)
+	return answers(ctx, c.o.Address(c.hosts[i]))
 }
 
 // allCount waits until the disks of all gateways count.

@@ -130,6 +130,9 @@ func serve(
 	}
 	t.driver = newDriver(c, o.Seed, slices.Concat(recipes, t.recipes), o.Kinds)
 	t.engage(t.driver)
+	for _, h := range t.hosts() {
+		t.driver.addresses = append(t.driver.addresses, o.Address(h))
+	}
 	durable, err := c.observe(ctx, t.driver.lives)
 	if err != nil {
 		return nil, nil, err
