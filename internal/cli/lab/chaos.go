@@ -105,7 +105,7 @@ too, replaced by plain etcd and back, and switched off and on. Clients use all m
 	f.IntVar(&flags.operations, "operations", 0,
 		"with --gateway, --memory, --keyspace and --member: end after so many operations (default: when the minutes are over)")
 	f.StringVar(&flags.upgradeFrom, "upgrade-from", "",
-		"path of netcraq of another version: begin with it, replace each process by this version and back, without faults and losses")
+		"path of netcraq of another version: begin with it, replace each process by this version and back, without faults")
 	c.MarkFlagsMutuallyExclusive("upgrade-from", "faults")
 	c.MarkFlagsMutuallyExclusive("upgrade-from", "member")
 	c.MarkFlagsMutuallyExclusive("gateway", "memory", "keyspace", "member")
