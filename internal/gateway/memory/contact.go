@@ -6,7 +6,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 )
 
 // silentTTLs is for how many lifetimes of the lock the chain may be silent before clients that require a leader get an
@@ -23,13 +22,6 @@ func (g *Gateway) ledFor() time.Duration {
 		g.heard()
 	}
 	return silentTTLs*g.o.LockTTL - (time.Since(g.began) - time.Duration(g.contact.Load()))
-}
-
-// requiresLeader reports whether the client of a call wants an error rather than wait for a leader.
-func requiresLeader(ctx context.Context) bool {
-	md, _ := metadata.FromIncomingContext(ctx)
-	wants := md.Get(rpctypes.MetadataRequireLeaderKey)
-	return len(wants) > 0 && wants[0] == rpctypes.MetadataHasLeader
 }
 
 // whileLed handles a stream that requires a leader. As with etcd the stream ends when there has been none for long.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -17,10 +18,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/locks"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 	"github.com/netcraq/netcraq/internal/platform/metrics"
 )
@@ -45,6 +49,10 @@ type Server struct {
 	*Gateway
 	listener *serve.Listener
 	clients  *serve.Server
+	server   *grpcserver.Server
+	memory   *grpcserver.Memory // of clients' requests and answers
+	locks    *locks.Services
+	own      *serve.Own        // calls of the pages
 	plain    *serve.Server     // of the pages alone
 	more     []*serve.Listener // of plain
 }
@@ -67,10 +75,14 @@ func Listen(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s := &Server{Gateway: g, listener: listener}
-	pages := serve.AllowOrigins(s.pages())
+	s := &Server{Gateway: g, listener: listener, memory: cmp.Or(g.o.memory, serve.RequestMemory())}
+	pages, err := s.api()
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	s.plain = serve.NewPages(s.pages(), g.o.Log)
-	s.clients = serve.New(s.serveCalls(pages, o.secure(), g.o.MaxRequestBytes), pages, o.MaxConnections, g.o.Log)
+	s.server = s.serveCalls(pages, o.secure())
+	s.clients = serve.New(s.server, pages, o.MaxConnections, g.o.Log)
 	for _, address := range o.Metrics {
 		l, err := serve.ListenPages(address, o.Clients)
 		if err != nil {
@@ -118,9 +130,12 @@ func advertised(advertise string, listen net.Addr) (string, error) {
 	return listen.String(), nil
 }
 
-// close closes the listeners.
+// close closes the listeners, and the connection of the pages.
 func (s *Server) close() error {
 	err := s.listener.Close()
+	if s.own != nil {
+		err = errors.Join(err, s.own.Close())
+	}
 	for _, l := range s.more {
 		err = errors.Join(err, l.Close())
 	}
@@ -138,7 +153,8 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.o.Log.Warn("this keyspace is in memory only: it is lost if all nodes of one chain lose their state at the same time",
 			"keyspace", s.o.Name)
 	}
-	failed := make(chan error, 1+len(s.more))
+	failed := make(chan error, 2+len(s.more))
+	go func() { failed <- s.own.Serve(s.server) }()
 	go func() { failed <- s.clients.Serve(ctx, s.listener) }()
 	for _, l := range s.more {
 		go func() { failed <- s.plain.Serve(ctx, l) }()
@@ -156,8 +172,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	err = errors.Join(err, <-ended)
 	within, stop := context.WithTimeout(context.Background(), serve.EndWithin)
 	defer stop()
+	defer s.locks.Ending(2 * serve.EndWithin)()
 	s.clients.Stop(within)
 	s.plain.Stop(within)
+	if err := s.own.Close(); err != nil {
+		s.o.Log.Debug("the gateway's end", "error", err)
+	}
 	return err
 }
 
@@ -185,8 +205,11 @@ func (s *Server) services() []service {
 	return all
 }
 
+// probe is the key whose read tells whether there is a leader.
+var probe = []byte("health")
+
 // serveCalls makes the server of clients' calls.
-func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int) *grpcserver.Server {
+func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server {
 	name, err := os.Hostname()
 	if err != nil {
 		name = s.o.Advertise
@@ -196,10 +219,6 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 		url = "https://" + s.o.Advertise
 	}
 	s.self.Name, s.self.ClientURLs = name, []string{url}
-	memory := s.o.memory
-	if memory == nil {
-		memory = serve.RequestMemory()
-	}
 	streams, unary := make(map[string]func(grpc.ServerStream) error), make(map[string]bool)
 	for _, service := range s.services() {
 		s.calls.add(service.desc)
@@ -220,31 +239,48 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 		}
 	}
 	streams[relayMethod] = s.serveRelay
-	return grpcserver.New(grpcserver.Options{
-		Begin: s.begin,
-		Codec: grpcserver.Proto{}, Unary: func(method string) bool { return unary[method] },
-		Handle: func(method string, down grpc.ServerStream) error {
-			handle := streams[method]
-			switch {
-			case handle == nil:
-				return status.Errorf(codes.Unimplemented, "a memory keyspace has no %s", method)
-			case !requiresLeader(down.Context()):
-				return handle(down)
-			case !unary[method]:
-				return s.whileLed(down, handle)
-			case s.ledFor() <= 0:
-				return rpctypes.ErrGRPCNoLeader
-			}
+	handle := func(method string, down grpc.ServerStream) error {
+		handle := streams[method]
+		switch {
+		case handle == nil:
+			return status.Errorf(codes.Unimplemented, "a memory keyspace has no %s", method)
+		case !locks.RequiresLeader(down.Context()):
 			return handle(down)
-		},
+		case !unary[method]:
+			return s.whileLed(down, handle)
+		case s.ledFor() <= 0:
+			return rpctypes.ErrGRPCNoLeader
+		}
+		return handle(down)
+	}
+	s.locks = locks.New(encoding.GetCodecV2(proto.Name), probe, handle)
+	for method, call := range s.locks.Calls {
+		streams[method], unary[method] = call.Answer, call.Unary
+	}
+	return grpcserver.New(grpcserver.Options{
+		Begin: s.begin, Waits: locks.Waits,
+		Codec: grpcserver.Proto{}, Unary: func(method string) bool { return unary[method] }, Handle: handle,
 		Ended: s.calls.ended,
-		Page:  pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes, Memory: memory,
+		Page:  pages, MaxMessageBytes: s.o.MaxRequestBytes + serve.OverheadBytes, Memory: s.memory,
 		PingEvery: serve.PingEvery, PingTimeout: serve.PingTimeout,
 	})
 }
 
+// api serves the pages, and etcd's calls as JSON.
+func (s *Server) api() (_ http.Handler, err error) {
+	if s.own, err = serve.NewOwn(); err != nil {
+		return nil, err
+	}
+	mux := s.pages()
+	// The connection's end ends the calls.
+	if err := serve.AddJSON(context.Background(), mux, s.own.Conn, s.o.MaxRequestBytes, s.memory); err != nil {
+		return nil, err
+	}
+	return serve.AllowOrigins(mux), nil
+}
+
 // pages serves etcd's pages on HTTP.
-func (s *Server) pages() http.Handler {
+func (s *Server) pages() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics.Handler(s.metrics()))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {

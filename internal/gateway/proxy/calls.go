@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/locks"
 	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
@@ -29,7 +30,7 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 		latency: s.latency,
 	}
 	if s.cache != nil {
-		f.locks = newLockServices(f.codec, f.handle)
+		f.locks = locks.New(f.codec, ownFirst, f.handle)
 		s.locks = f.locks
 	}
 	own, err := reflections()
@@ -40,11 +41,11 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 		own[methodMemberList] = func(down grpc.ServerStream) error { return f.listMembers(s.options.Advertise, down) }
 	}
 	return grpcserver.New(grpcserver.Options{
-		Codec: f.codec, Unary: isUnary, Waits: waits, Begin: f.begin, PingEvery: serve.PingEvery,
+		Codec: f.codec, Unary: isUnary, Waits: locks.Waits, Begin: f.begin, PingEvery: serve.PingEvery,
 		PingTimeout: serve.PingTimeout, Memory: s.memory,
 		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
-			if isUnary(method) && !waits(method) {
+			if isUnary(method) && !locks.Waits(method) {
 				defer s.latency.observe(method, time.Now())
 			}
 			if answer := own[method]; answer != nil {

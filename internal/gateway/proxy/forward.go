@@ -15,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/locks"
 	"github.com/netcraq/netcraq/internal/gateway/progress"
 	"github.com/netcraq/netcraq/internal/gateway/recovery"
 )
@@ -46,9 +47,9 @@ var stream = &grpc.StreamDesc{StreamName: "forward", ServerStreams: true, Client
 type forwarder struct {
 	conn  *grpc.ClientConn
 	codec codec
-	cache *engine.Engine // nil: nothing is cached
-	ended *engine.Engine // the cache has ended, and calls pass it by
-	locks *lockServices  // with a cache, or one that ended: the services that the gateway executes itself
+	cache *engine.Engine  // nil: nothing is cached
+	ended *engine.Engine  // the cache has ended, and calls pass it by
+	locks *locks.Services // with a cache, or one that ended: the services that the gateway executes itself
 	txns  *engine.Txns
 	shown *progress.Mark // newest revision that a client of this gateway was shown
 
@@ -73,7 +74,7 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 	switch {
 	case f.locks == nil: // no gateway of this process caches
 	case execution(method) == core.Served:
-		return f.locks.calls[method](down)
+		return f.locks.Calls[method].Answer(down)
 	case execution(method) == core.Refused && f.cache != nil:
 		return status.Errorf(codes.Unimplemented, "gateway: %s is not known, and might write keys that are cached", method)
 	}
@@ -103,11 +104,6 @@ func execution(method string) core.Execution {
 
 // isUnary reports whether a method has one request and one answer.
 func isUnary(method string) bool { return unary[service(method)] && !duplex[method] && !single[method] }
-
-// waits reports whether a unary method may wait for long.
-func waits(method string) bool {
-	return method == "/v3lockpb.Lock/Lock" || method == "/v3electionpb.Election/Campaign"
-}
 
 // service is the part of "/service/method" that names the service.
 func service(method string) string {

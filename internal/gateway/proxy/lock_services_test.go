@@ -13,24 +13,24 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/locks"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/platform/seedtest"
+	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 )
 
-// locks are clients of etcd's services at one address.
-type locks struct {
+// lockClients are clients of etcd's services at one address.
+type lockClients struct {
 	v3lockpb.LockClient
 	v3electionpb.ElectionClient
 	pb.LeaseClient
@@ -38,14 +38,14 @@ type locks struct {
 	conn *grpc.ClientConn
 }
 
-func locksAt(t *testing.T, address string) *locks {
+func locksAt(t *testing.T, address string) *lockClients {
 	t.Helper()
 	c := connect(t, address)
-	return &locks{v3lockpb.NewLockClient(c), v3electionpb.NewElectionClient(c), pb.NewLeaseClient(c), pb.NewKVClient(c), c}
+	return &lockClients{v3lockpb.NewLockClient(c), v3electionpb.NewElectionClient(c), pb.NewLeaseClient(c), pb.NewKVClient(c), c}
 }
 
 // grant makes a lease with a number, which decides the names of keys.
-func (l *locks) grant(t *testing.T, id, ttl int64) {
+func (l *lockClients) grant(t *testing.T, id, ttl int64) {
 	t.Helper()
 	must(l.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{ID: id, TTL: ttl}))(t)
 }
@@ -94,7 +94,7 @@ func (p placedLocks) absent(t *testing.T, key string) {
 	}
 }
 
-func (p placedLocks) locks(t *testing.T, s *locks) {
+func (p placedLocks) locks(t *testing.T, s *lockClients) {
 	ctx := t.Context()
 	p.absent(t, "lock/a1")
 	lock := must(s.Lock(ctx, &v3lockpb.LockRequest{Name: []byte("lock"), Lease: 0xa1}))(t)
@@ -106,7 +106,7 @@ func (p placedLocks) locks(t *testing.T, s *locks) {
 	p.shows(t, "lock/a1", unlock.Header)
 }
 
-func (p placedLocks) elections(t *testing.T, s *locks) {
+func (p placedLocks) elections(t *testing.T, s *lockClients) {
 	ctx := t.Context()
 	p.absent(t, "seat/a1")
 	campaign := must(s.Campaign(ctx, &v3electionpb.CampaignRequest{Name: []byte("seat"), Lease: 0xa1, Value: []byte("1")}))(t)
@@ -130,7 +130,7 @@ func (p placedLocks) elections(t *testing.T, s *locks) {
 }
 
 // leases has etcd delete keys at the end of their leases.
-func (p placedLocks) leases(t *testing.T, s *locks) {
+func (p placedLocks) leases(t *testing.T, s *lockClients) {
 	ctx := t.Context()
 	p.absent(t, "other/a1")
 	must(s.Lock(ctx, &v3lockpb.LockRequest{Name: []byte("other"), Lease: 0xa1}))(t)
@@ -181,48 +181,7 @@ func TestLocksUnderLoad(t *testing.T) {
 func TestLocksAsEtcd(t *testing.T) {
 	plain, etcd := startEtcd(t), startEtcd(t)
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
-	for _, s := range []*locks{locksAt(t, plain), locksAt(t, a.address)} {
-		s.grant(t, 0xb1, 60)
-	}
-	leader := &v3electionpb.LeaderKey{Name: []byte("seat"), Key: []byte("seat/b1"), Rev: 1, Lease: 0xb1}
-	for name, call := range map[string]func(context.Context, *locks) (any, error){
-		"lock": func(c context.Context, s *locks) (any, error) {
-			return s.Lock(c, &v3lockpb.LockRequest{Name: []byte("l"), Lease: 0xb1})
-		},
-		"lock, no lease": func(c context.Context, s *locks) (any, error) {
-			return s.Lock(c, &v3lockpb.LockRequest{Name: []byte("l"), Lease: 9})
-		},
-		"unlock nothing": func(c context.Context, s *locks) (any, error) {
-			return s.Unlock(c, &v3lockpb.UnlockRequest{Key: []byte("none")})
-		},
-		"unlock no key":    func(c context.Context, s *locks) (any, error) { return s.Unlock(c, &v3lockpb.UnlockRequest{}) },
-		"proclaim nothing": func(c context.Context, s *locks) (any, error) { return s.Proclaim(c, &v3electionpb.ProclaimRequest{}) },
-		"proclaim, lost": func(c context.Context, s *locks) (any, error) {
-			return s.Proclaim(c, &v3electionpb.ProclaimRequest{Leader: leader})
-		},
-		"resign nothing": func(c context.Context, s *locks) (any, error) { return s.Resign(c, &v3electionpb.ResignRequest{}) },
-		"resign, lost": func(c context.Context, s *locks) (any, error) {
-			return s.Resign(c, &v3electionpb.ResignRequest{Leader: leader})
-		},
-		"no leader": func(c context.Context, s *locks) (any, error) {
-			return s.Leader(c, &v3electionpb.LeaderRequest{Name: []byte("x")})
-		},
-		"a large value": func(c context.Context, s *locks) (any, error) {
-			return s.Campaign(c, &v3electionpb.CampaignRequest{Name: []byte("seat"), Lease: 0xb1, Value: bytes.Repeat([]byte{'x'}, 1700<<10)})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, want := call(t.Context(), locksAt(t, plain))
-			_, got := call(t.Context(), locksAt(t, a.address))
-			if status.Code(got) != status.Code(want) || fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("the gateway answers %v, and etcd %v", got, want)
-			}
-			leading := metadata.AppendToOutgoingContext(t.Context(), rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
-			if _, got = call(leading, locksAt(t, a.address)); fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("with a leader: %v, and etcd %v", got, want)
-			}
-		})
-	}
+	etcdtest.LocksAlike(t, a.address, plain)
 	s := locksAt(t, a.address)
 	lock := must(s.Lock(t.Context(), &v3lockpb.LockRequest{Name: []byte("fresh")}))(t) // under a lease of its own
 	header := must(open(t, etcd).Get(t.Context(), "x"))(t).Header
@@ -254,8 +213,8 @@ func TestLockIsGivenUp(t *testing.T) {
 	direct := open(t, etcd)
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
 	s, waiting := locksAt(t, a.address), make(chan bool, 10)
-	handle := a.server.locks.own.handle
-	a.server.locks.own.handle = func(method string, down grpc.ServerStream) error {
+	handle := a.server.locks.Handle
+	a.server.locks.Handle = func(method string, down grpc.ServerStream) error {
 		if method == methodWatch {
 			down = &watched{down, newCodec(), waiting}
 		}
@@ -351,8 +310,8 @@ func TestOwnLeasesStay(t *testing.T) {
 // TestEveryMethodIsKnown: a method of etcd's API that is new has to be looked at. It may write keys.
 func TestEveryMethodIsKnown(t *testing.T) {
 	guarded := map[string]bool{methodPut: true, methodDeleteRange: true, methodTxn: true}
-	a := newLockServices(newCodec(), nil)
-	defer a.close()
+	a := locks.New(newCodec(), ownFirst, nil)
+	defer a.Close()
 	for _, desc := range []*grpc.ServiceDesc{
 		&pb.KV_ServiceDesc, &pb.Watch_ServiceDesc, &pb.Lease_ServiceDesc, &pb.Cluster_ServiceDesc, &pb.Maintenance_ServiceDesc,
 		&pb.Auth_ServiceDesc, &v3lockpb.Lock_ServiceDesc, &v3electionpb.Election_ServiceDesc, &grpc_health_v1.Health_ServiceDesc,
@@ -367,7 +326,7 @@ func TestEveryMethodIsKnown(t *testing.T) {
 		for _, method := range methods {
 			full := "/" + desc.ServiceName + "/" + method
 			e := core.ExecutionOf(desc.ServiceName, method, 0)
-			if e == core.Refused || (e == core.Guarded) != guarded[full] || (e == core.Served) != (a.calls[full] != nil) {
+			if e == core.Refused || (e == core.Guarded) != guarded[full] || (e == core.Served) != (a.Calls[full].Answer != nil) {
 				t.Errorf("%s: %v", full, e)
 			}
 		}

@@ -8,19 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"github.com/tmc/grpc-websocket-proxy/wsproxy"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	etcdgw "go.etcd.io/etcd/api/v3/etcdserverpb/gw"
-	electiongw "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb/gw"
-	lockgw "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb/gw"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/netcraq/netcraq/internal/gateway/pages"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
@@ -38,17 +30,10 @@ const (
 
 // api serves the pages, and etcd's calls as JSON.
 func (s *Server) api(ctx context.Context) (http.Handler, error) {
-	json, err := s.jsonGateway(ctx)
-	if err != nil {
+	mux := s.pages(true)
+	if err := serve.AddJSON(ctx, mux, s.own.Conn, s.options.MaxRequestBytes, s.memory); err != nil {
 		return nil, err
 	}
-	mux := s.pages(true)
-	json = serve.LimitBodies(json, s.options.MaxRequestBytes, s.memory)
-	mux.Handle("/v3/", json)
-	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)
-		json.ServeHTTP(w, r)
-	}))
 	return serve.AllowOrigins(mux), nil
 }
 
@@ -71,28 +56,6 @@ func (s *Server) pages(checked bool) *http.ServeMux {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
-}
-
-// jsonGateway translates JSON to calls of etcd.
-func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
-	mux := runtime.NewServeMux(runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.HTTPBodyMarshaler{
-		Marshaler: &runtime.JSONPb{
-			MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}, UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
-		},
-	}))
-	for _, register := range []func(context.Context, *runtime.ServeMux, *grpc.ClientConn) error{
-		etcdgw.RegisterKVHandler, etcdgw.RegisterWatchHandler, etcdgw.RegisterLeaseHandler, etcdgw.RegisterClusterHandler,
-		etcdgw.RegisterMaintenanceHandler, etcdgw.RegisterAuthHandler, lockgw.RegisterLockHandler, electiongw.RegisterElectionHandler,
-	} {
-		if err := register(ctx, mux, s.ownConn); err != nil {
-			return nil, fmt.Errorf("the JSON gateway: %w", err)
-		}
-	}
-	post := func(_, outgoing *http.Request) *http.Request { // streams are posts
-		outgoing.Method = http.MethodPost
-		return outgoing
-	}
-	return wsproxy.WebsocketProxy(mux, wsproxy.WithRequestMutator(post), wsproxy.WithMaxRespBodyBufferSize(maxPageBytes)), nil
 }
 
 // passPage answers with the page of the first member that has one.

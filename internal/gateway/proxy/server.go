@@ -7,19 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/locks"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
@@ -82,10 +79,9 @@ type Server struct {
 	plain    *serve.Server // of the pages alone
 	listener *serve.Listener
 	more     []*serve.Listener
-	cache    *engine.Engine    // nil: nothing is cached
-	locks    *lockServices     // with a cache
-	own      *bufconn.Listener // calls of the pages
-	ownConn  *grpc.ClientConn
+	cache    *engine.Engine  // nil: nothing is cached
+	locks    *locks.Services // with a cache
+	own      *serve.Own      // calls of the pages
 	latency  *latency
 	// asking bounds the pages that ask etcd at a time, checking those that check its health.
 	asking, checking *semaphore.Weighted
@@ -150,10 +146,7 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // startCache brings the cache up, if there is one, and the way that the pages' calls take: through this server, as clients' do. It
 // waits for an etcd that answers.
 func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
-	s.own = bufconn.Listen(ownBuffer)
-	s.ownConn, err = grpc.NewClient("passthrough:///gateway", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.own.DialContext(ctx) }),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
+	s.own, err = serve.NewOwn()
 	if c := s.options.Cache; err == nil && c != nil {
 		s.cache, err = engine.Start(ctx, engine.Options{
 			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, ChainName: c.ChainName, Placement: c.Placement,
@@ -172,9 +165,6 @@ func (s *Server) NameChain(name string) error {
 	return s.cache.NameChain(name)
 }
 
-// ownBuffer is how much of a page's call may be under way within the process.
-const ownBuffer = 1 << 20
-
 // Serve serves until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.options.Follow > 0 {
@@ -185,7 +175,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 2+len(s.more))
-	go func() { failed <- s.calls.Serve(s.own) }()
+	go func() { failed <- s.own.Serve(s.calls) }()
 	go func() { failed <- s.clients.Serve(serving, s.listener) }()
 	for _, l := range s.more {
 		go func() { failed <- s.plain.Serve(serving, l) }()
@@ -245,17 +235,15 @@ func (s *Server) restored(ctx context.Context) <-chan error {
 func (s *Server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), serve.EndWithin)
 	defer cancel()
-	if s.locks != nil { // calls that were cut off may clean up, shortly
-		cleaned := time.AfterFunc(2*serve.EndWithin, s.locks.close)
-		defer cleaned.Stop()
-		defer s.locks.close()
+	if s.locks != nil {
+		defer s.locks.Ending(2 * serve.EndWithin)()
 	}
 	s.clients.Stop(ctx)
 	if s.cache != nil {
 		s.cache.Close()
 	}
 	s.plain.Stop(ctx)
-	if err := errors.Join(s.ownConn.Close(), s.conn.Close()); err != nil {
+	if err := errors.Join(s.own.Close(), s.conn.Close()); err != nil {
 		s.options.Log.Debug("the gateway's end", "error", err)
 	}
 }

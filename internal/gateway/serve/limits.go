@@ -56,13 +56,8 @@ type bodyLimit struct {
 	memory  *grpcserver.Memory
 }
 
-// LimitBodies bounds the memory of requests in JSON: each by what a request of maxRequestBytes takes, where keys and
+// newBodyLimit bounds the memory of requests in JSON: each by what a request of maxRequestBytes takes, where keys and
 // values are in base64, and all together by what a memory has.
-func LimitBodies(next http.Handler, maxRequestBytes int, memory *grpcserver.Memory) http.Handler {
-	return newBodyLimit(next, maxRequestBytes, memory)
-}
-
-// newBodyLimit bounds bodies by what a request of maxRequestBytes takes in JSON, where keys and values are in base64.
 func newBodyLimit(next http.Handler, maxRequestBytes int, memory *grpcserver.Memory) *bodyLimit {
 	most := int64(base64.StdEncoding.EncodedLen(maxRequestBytes) + OverheadBytes)
 	return &bodyLimit{next, most, bodyTimeout, memory}

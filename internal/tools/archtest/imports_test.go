@@ -89,7 +89,7 @@ var reserved = []struct {
 		"clients", keyspace, platform + "/callerror", verify + "/kubernetes", commands, eval + "/leases", eval + "/peer",
 		"tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli", "tools/package"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{"examples/etcd", cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
+	{"go.etcd.io/", []string{"examples/etcd", cluster + "/controller/store", gateway + "/engine", gateway + "/locks", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, keyspace + "/journal", verify + "/gatewaycheck", verify + "/etcdtest",
 		verify + "/kubernetes",
 		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdkeyspace", eval + "/etcdmember", eval + "/etcdstale", eval + "/leases", eval + "/lists",

@@ -51,16 +51,6 @@ func TestPatroni(t *testing.T) {
 	}
 }
 
-// TestPatroniNeedsJSON states why Patroni does not run with keyspaces in memory: it uses etcd's JSON.
-func TestPatroniNeedsJSON(t *testing.T) {
-	requireRoot(t)
-	enterNetwork(t)
-	serve(t, memory)
-	if text, err := page(address, "/v3/kv/range"); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("a keyspace in memory serves JSON (%s, %v): run TestPatroni with it, and mend docs/clients.md", text, err)
-	}
-}
-
 // preparePatroni installs Patroni where any user may read it: PostgreSQL does not run as root.
 func preparePatroni(t *testing.T) {
 	dir := patroniDir(t)

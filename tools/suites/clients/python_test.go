@@ -21,8 +21,7 @@ var aetcd = client{
 
 var etcetra = client{
 	name: "etcetra", version: "0.1.19", own: true, few: true,
-	// A keyspace in memory has no locks, for which some tests wait for ever. The others read with serializable reads,
-	// which may be late at a gateway that is not active.
+	// Its tests read with serializable reads, which may be late at a gateway that is not active.
 	without: memory,
 	prepare: func(t *testing.T, dir string) {
 		preparePython(t, dir, "etcetra", "0.1.19")

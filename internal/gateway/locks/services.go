@@ -1,7 +1,9 @@
-package proxy
+// Package locks serves etcd's services for locks and elections at a gateway.
+package locks
 
 import (
 	"context"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -11,36 +13,64 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 )
 
-// lockServices are etcd's services that write keys on their own. A gateway that caches executes them itself, with etcd's own code, over
-// a client whose calls take the path of clients' calls: so each write sets and clears the bits of placed keys.
-type lockServices struct {
+// Services are etcd's services for locks and elections. A gateway executes them itself, with etcd's own code, over a
+// client whose calls take the path of clients' calls: so each passes the gateway's checks.
+type Services struct {
+	// Handle executes a call of a client of this gateway.
+	Handle func(method string, down grpc.ServerStream) error
+	Calls  map[string]Call // by method
+
 	client *clientv3.Client
 	own    *inside
-	calls  map[string]func(grpc.ServerStream) error
+	codec  encoding.CodecV2
+	probe  []byte
 }
 
-// newLockServices makes the services. handle executes a call of a client of this gateway.
-func newLockServices(c codec, handle func(method string, down grpc.ServerStream) error) *lockServices {
-	s := &lockServices{client: clientv3.NewCtxClient(context.Background()), own: &inside{c, handle}}
+// Call is a method of the services.
+type Call struct {
+	Unary  bool // it has one answer
+	Answer func(down grpc.ServerStream) error
+}
+
+// New makes the services. codec is that of the messages which handle receives and sends. probe is a key that a serializable
+// read may ask for.
+func New(codec encoding.CodecV2, probe []byte, handle func(method string, down grpc.ServerStream) error) *Services {
+	s := &Services{
+		Handle: handle, client: clientv3.NewCtxClient(context.Background()), codec: codec, probe: probe,
+		Calls: make(map[string]Call),
+	}
+	s.own = &inside{s}
 	s.client.KV = clientv3.NewKVFromKVClient(pb.NewKVClient(s.own), s.client)
 	s.client.Lease = orphaned{clientv3.NewLeaseFromLeaseClient(pb.NewLeaseClient(s.own), s.client, 0)}
 	s.client.Watcher = clientv3.NewWatchFromWatchClient(pb.NewWatchClient(s.own), s.client)
-	s.calls = make(map[string]func(grpc.ServerStream) error)
 	s.add(&v3lockpb.Lock_ServiceDesc, v3lock.NewLockServer(s.client))
 	s.add(&v3electionpb.Election_ServiceDesc, v3election.NewElectionServer(s.client))
 	return s
 }
 
-// close ends the calls that the services make.
-func (s *lockServices) close() { _ = s.client.Close() } // its error is that of the context that it ends
+// Waits reports whether a unary method may wait for long.
+func Waits(method string) bool {
+	return method == v3lockpb.Lock_Lock_FullMethodName || method == v3electionpb.Election_Campaign_FullMethodName
+}
+
+// Close ends the calls that the services make.
+func (s *Services) Close() { _ = s.client.Close() } // its error is that of the context that it ends
+
+// Ending is called when the calls of clients begin to be cut off. The services may clean up after these until end is called,
+// or for d at most.
+func (s *Services) Ending(d time.Duration) (end func()) {
+	cleaned := time.AfterFunc(d, s.Close)
+	return func() { cleaned.Stop(); s.Close() }
+}
 
 // add adds the calls of a service.
-func (s *lockServices) add(desc *grpc.ServiceDesc, server any) {
+func (s *Services) add(desc *grpc.ServiceDesc, server any) {
 	for _, m := range desc.Methods {
-		s.calls["/"+desc.ServiceName+"/"+m.MethodName] = func(down grpc.ServerStream) error {
+		s.Calls["/"+desc.ServiceName+"/"+m.MethodName] = Call{true, func(down grpc.ServerStream) error {
 			ctx, err := s.unary(down.Context())
 			if err != nil {
 				return err
@@ -50,23 +80,23 @@ func (s *lockServices) add(desc *grpc.ServiceDesc, server any) {
 				return err
 			}
 			return down.SendMsg(answer)
-		}
+		}}
 	}
 	for _, m := range desc.Streams {
-		s.calls["/"+desc.ServiceName+"/"+m.StreamName] = func(down grpc.ServerStream) error {
+		s.Calls["/"+desc.ServiceName+"/"+m.StreamName] = Call{false, func(down grpc.ServerStream) error {
 			ctx := inward(down.Context(), true)
 			err := m.Handler(server, &within{down, ctx})
-			if err == nil && wantsLeader(ctx) { // the answers have ended, perhaps for want of a leader
+			if err == nil && RequiresLeader(ctx) { // the answers have ended, perhaps for want of a leader
 				return s.leader(ctx)
 			}
 			return err
-		}
+		}}
 	}
 }
 
 // unary returns the context in which a unary call is executed. etcd looks for a leader once, when such a call begins.
-func (s *lockServices) unary(ctx context.Context) (context.Context, error) {
-	if wantsLeader(ctx) {
+func (s *Services) unary(ctx context.Context) (context.Context, error) {
+	if RequiresLeader(ctx) {
 		if err := s.leader(inward(ctx, true)); err != nil {
 			return nil, err
 		}
@@ -75,13 +105,13 @@ func (s *lockServices) unary(ctx context.Context) (context.Context, error) {
 }
 
 // leader returns etcd's error if the member that is asked has no leader. The read itself needs none.
-func (s *lockServices) leader(ctx context.Context) error {
-	_, err := pb.NewKVClient(s.own).Range(ctx, &pb.RangeRequest{Key: ownFirst, CountOnly: true, Serializable: true})
+func (s *Services) leader(ctx context.Context) error {
+	_, err := pb.NewKVClient(s.own).Range(ctx, &pb.RangeRequest{Key: s.probe, CountOnly: true, Serializable: true})
 	return err
 }
 
-// wantsLeader reports whether a client has asked that its call fails without a leader.
-func wantsLeader(ctx context.Context) bool {
+// RequiresLeader reports whether a client has asked that its call fails without a leader.
+func RequiresLeader(ctx context.Context) bool {
 	md, _ := metadata.FromIncomingContext(ctx)
 	values := md[rpctypes.MetadataRequireLeaderKey]
 	return len(values) > 0 && values[0] == rpctypes.MetadataHasLeader
@@ -97,7 +127,7 @@ func inward(ctx context.Context, leader bool) context.Context {
 			md[key] = values
 		}
 	}
-	if leader && wantsLeader(ctx) {
+	if leader && RequiresLeader(ctx) {
 		md.Set(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
 	return metadata.NewOutgoingContext(metadata.NewIncomingContext(ctx, md), md)

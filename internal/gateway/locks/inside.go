@@ -1,4 +1,4 @@
-package proxy
+package locks
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -16,10 +17,7 @@ import (
 )
 
 // inside makes calls of etcd's API at this gateway, within the process. They take the path of clients' calls.
-type inside struct {
-	codec  codec
-	handle func(method string, down grpc.ServerStream) error
-}
+type inside struct{ of *Services }
 
 // Invoke implements [grpc.ClientConnInterface].
 func (c *inside) Invoke(ctx context.Context, method string, in, out any, _ ...grpc.CallOption) error {
@@ -51,11 +49,11 @@ func (c *inside) open(ctx context.Context, method string) (*insideClient, error)
 		return nil, status.FromContextError(err).Err()
 	}
 	call := &insideCall{
-		codec: c.codec, requests: make(chan mem.BufferSlice), answers: make(chan mem.BufferSlice), ended: make(chan struct{}),
+		codec: c.of.codec, requests: make(chan mem.BufferSlice), answers: make(chan mem.BufferSlice), ended: make(chan struct{}),
 	}
 	ctx, stop := context.WithCancel(ctx)
 	go func() {
-		call.err = statusOf(recovery.Do(method, func() error { return c.handle(method, &insideServer{call, ctx}) }))
+		call.err = statusOf(recovery.Do(method, func() error { return c.of.Handle(method, &insideServer{call, ctx}) }))
 		close(call.ended)
 		stop()
 	}()
@@ -72,7 +70,7 @@ func statusOf(err error) error {
 
 // insideCall is a call within the process.
 type insideCall struct {
-	codec             codec
+	codec             encoding.CodecV2
 	requests, answers chan mem.BufferSlice
 	ended             chan struct{} // the handler has returned
 	err               error         // the handler's; valid after ended
