@@ -343,7 +343,7 @@ func (c *cluster) stableAddress() {
 type tally struct {
 	Writes, Reads, Errors, Lost uint64
 	LastError                   string `json:"last_error"`
-	LongestMs                   int64  `json:"longest_ms"`
+	LongestMs                   int64  `json:"longest_ms"` // since the line before
 	Longest                     string
 }
 
@@ -354,6 +354,32 @@ func (c *cluster) tally(pod string) (tally, error) {
 	}
 	var seen tally
 	return seen, json.Unmarshal([]byte(line), &seen)
+}
+
+// since is a pod's tally, with the longest operation of those that ended after a number of writes.
+func (c *cluster) since(pod string, writes uint64) (tally, error) {
+	lines, err := c.try("logs", pod)
+	if err != nil {
+		return tally{}, err
+	}
+	return sum(lines, writes)
+}
+
+// sum is the last of lines, with the longest operation in those with more than a number of writes.
+func sum(lines string, writes uint64) (all tally, err error) {
+	for line := range strings.Lines(lines) {
+		var seen tally
+		if err := json.Unmarshal([]byte(line), &seen); err != nil {
+			return tally{}, err
+		}
+		if ms, longest := all.LongestMs, all.Longest; seen.Writes <= writes {
+			seen.LongestMs, seen.Longest = 0, ""
+		} else if ms > seen.LongestMs {
+			seen.LongestMs, seen.Longest = ms, longest
+		}
+		all = seen
+	}
+	return all, nil
 }
 
 // progress waits until every pod with load has written more.
@@ -381,10 +407,18 @@ func (c *cluster) progress() {
 func (c *cluster) under(event string, f func()) {
 	c.t.Helper()
 	c.progress()
+	writes := make(map[string]uint64)
+	for _, pod := range loads {
+		seen, err := c.tally(pod)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		writes[pod] = seen.Writes
+	}
 	f()
 	c.progress()
 	for _, pod := range loads {
-		seen, err := c.tally(pod)
+		seen, err := c.since(pod, writes[pod])
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -27,9 +27,9 @@ type tally struct {
 	Reads     uint64 `json:"reads"`
 	Errors    uint64 `json:"errors"` // operations without an answer, or with another one than OK
 	LastError string `json:"last_error,omitempty"`
-	Lost      uint64 `json:"lost"` // reads of another value than the one written last
-	LongestMs int64  `json:"longest_ms"`
-	Longest   string `json:"longest"` // the operation that took longest, for the search of its cause
+	Lost      uint64 `json:"lost"`       // reads of another value than the one written last
+	LongestMs int64  `json:"longest_ms"` // since the last line
+	Longest   string `json:"longest"`    // the operation that took it, for the search of its cause
 	reported  time.Time
 }
 
@@ -57,6 +57,7 @@ func load(ctx context.Context, controllers []string) error {
 			if err := show(t); err != nil {
 				return err
 			}
+			t.LongestMs, t.Longest = 0, ""
 		}
 	}
 	return show(t)
@@ -87,7 +88,7 @@ func (t *tally) step(ctx context.Context, c *client.Client, key string, number u
 	}
 }
 
-// time records an operation that took longer than all before.
+// time records an operation that took longer than all since the last line.
 func (t *tally) time(op, key string, r *client.Result) {
 	if ms := r.Elapsed.Milliseconds(); ms > t.LongestMs {
 		t.LongestMs = ms
