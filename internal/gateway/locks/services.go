@@ -23,6 +23,7 @@ type Services struct {
 	// Handle executes a call of a client of this gateway.
 	Handle func(method string, down grpc.ServerStream) error
 	Calls  map[string]Call // by method
+	Descs  []*grpc.ServiceDesc
 
 	client *clientv3.Client
 	own    *inside
@@ -69,6 +70,7 @@ func (s *Services) Ending(d time.Duration) (end func()) {
 
 // add adds the calls of a service.
 func (s *Services) add(desc *grpc.ServiceDesc, server any) {
+	s.Descs = append(s.Descs, desc)
 	for _, m := range desc.Methods {
 		s.Calls["/"+desc.ServiceName+"/"+m.MethodName] = Call{true, func(down grpc.ServerStream) error {
 			ctx, err := s.unary(down.Context())

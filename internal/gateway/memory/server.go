@@ -254,6 +254,9 @@ func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server 
 		return handle(down)
 	}
 	s.locks = locks.New(encoding.GetCodecV2(proto.Name), probe, handle)
+	for _, desc := range s.locks.Descs {
+		s.calls.add(desc)
+	}
 	for method, call := range s.locks.Calls {
 		streams[method], unary[method] = call.Answer, call.Unary
 	}
