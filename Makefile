@@ -107,6 +107,7 @@ test-ci:
 	$(MAKE) --no-print-directory test-demo
 	-@scripts/peers.sh redis memcached etcd
 	@scripts/setup.sh test
+	$(MAKE) --no-print-directory history
 	$(MAKE) --no-print-directory test-unraced
 	$(MAKE) --no-print-directory race QUICK=1
 	$(MAKE) --no-print-directory test-kernels QUICK=1
@@ -145,6 +146,11 @@ ifeq ($(CI),true)
 else
 	$(call in-modules,go vet ./...)
 endif
+
+# The figures of eval/history.jsonl that do not depend on the load. Fails if one is more than 5 % worse and the file does not say so.
+.PHONY: history
+history: ## Print this tree's line of the history, and fail if a figure is more than 5 % worse (after make build)
+	bin/netcraq-bench history check
 
 # All that a small chain can do, tried out with Spin: spec/model. One core, three to four minutes; QUICK=1, as in CI, leaves out the
 # largest worlds: about one and a half.

@@ -76,6 +76,7 @@ var extensions = []extension{
 	{"sim", LabName, "Simulate clusters with faults, deterministically from seeds"},
 	{"conformance", LabName, "Check a data plane against the specification: all vectors, then random packets"},
 	{"bench", BenchName, "Measure nodes with load generated in the kernel (root)"},
+	{"history", BenchName, "Keep figures of commits, and find the steps in them"},
 	{"mutate", BenchName, "Measure whether the tests notice a wrong decision"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/eval/cli/bench"
+	"github.com/netcraq/netcraq/eval/cli/history"
 	"github.com/netcraq/netcraq/eval/cli/mutate"
 	"github.com/netcraq/netcraq/eval/cli/papers"
 	"github.com/netcraq/netcraq/internal/cli/clitest/command"
@@ -12,5 +13,6 @@ import (
 
 // Advice names only flags and commands that there are.
 func TestAdviceExists(t *testing.T) {
-	command.CheckAdvice(t, "../../cli", nil, slices.Concat(bench.Commands(), papers.Commands(), mutate.Commands())...)
+	command.CheckAdvice(t, "../../cli", nil,
+		slices.Concat(bench.Commands(), history.Commands(), papers.Commands(), mutate.Commands())...)
 }

@@ -66,10 +66,12 @@ func bpfFileSystem(bad finding.State) finding.Finding {
 	return f
 }
 
+// trialRows is the size of tables of programs that are loaded on trial.
+const trialRows = 64
+
 // tryLoad has the kernel verify the programs.
 func tryLoad(o chain.Options) error {
-	const small = 64
-	o.MaxObjects, o.MaxSessions, o.ClientSessions = small, small, 0
+	o.MaxObjects, o.MaxSessions, o.ClientSessions = trialRows, trialRows, 0
 	programs, err := load(o, constantsOf(anyNode, o), "", 0)
 	if err == nil {
 		programs.close()

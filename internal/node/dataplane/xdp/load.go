@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -140,23 +141,33 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	return spec, resize(spec, o)
+}
+
+// resize gives the tables of an object the sizes of a node's. An object of another version may lack some of them.
+func resize(spec *ebpf.CollectionSpec, o chain.Options) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	entry := uint32(objectBytes + cellBytes(o))
-	spec.Maps["nq_live"].MaxEntries = uint32(liveRows(o.Shards))
-	spec.Maps["nq_chains"].MaxEntries = uint32(2 * o.Shards)
-	spec.Maps["nq_objects"].MaxEntries = uint32(o.MaxObjects)
-	spec.Maps["nq_objects"].ValueSize = entry
-	spec.Maps["nq_blank"].ValueSize = entry
-	spec.Maps["nq_sessions"].MaxEntries = uint32(o.MaxSessions)
-	if o.MaxSessions > sessionsAtOnce {
-		spec.Maps["nq_sessions"].Flags |= unix.BPF_F_NO_PREALLOC
+	for name, size := range map[string]struct{ rows, value uint32 }{
+		"nq_live":     {rows: uint32(liveRows(o.Shards))},
+		"nq_chains":   {rows: uint32(2 * o.Shards)},
+		"nq_objects":  {uint32(o.MaxObjects), entry},
+		"nq_blank":    {value: entry},
+		"nq_sessions": {rows: uint32(o.MaxSessions)},
+		"nq_loads":    {rows: uint32(cpus * loadRow(o.Shards))},
+		"nq_counters": {rows: uint32(cpus * counterRow)},
+	} {
+		if m := spec.Maps[name]; m != nil {
+			m.MaxEntries, m.ValueSize = cmp.Or(size.rows, m.MaxEntries), cmp.Or(size.value, m.ValueSize)
+		}
 	}
-	spec.Maps["nq_loads"].MaxEntries = uint32(cpus * loadRow(o.Shards))
-	spec.Maps["nq_counters"].MaxEntries = uint32(cpus * counterRow)
-	return spec, nil
+	if m := spec.Maps["nq_sessions"]; m != nil && o.MaxSessions > sessionsAtOnce {
+		m.Flags |= unix.BPF_F_NO_PREALLOC
+	}
+	return nil
 }
 
 // ErrStalePins says that the pins found belong to a data plane of another shape.

@@ -113,7 +113,7 @@ func (n *Nearby) load(tables map[string]*ebpf.Map, cell int, c constants) error 
 	if err := n.change.apply(spec); err != nil {
 		return err
 	}
-	n.stride = nearbyRecordBytes + (cell+7)/8*8
+	n.stride = nearbyStride(cell)
 	areas := spec.Maps["nq_areas"]
 	areas.MaxEntries, areas.ValueSize = nearbyAreas, uint32(n.areaBytes())
 	for name, value := range c {
@@ -147,6 +147,9 @@ func (n *Nearby) load(tables map[string]*ebpf.Map, cell int, c constants) error 
 	}
 	return nil
 }
+
+// nearbyStride is the distance of records whose values have at most so many bytes.
+func nearbyStride(cell int) int { return nearbyRecordBytes + (cell+7)/8*8 }
 
 // areaBytes is the length of an area.
 func (n *Nearby) areaBytes() int { return nearbyReads * n.stride }

@@ -1,0 +1,7 @@
+// Package history keeps figures of commits and finds the steps in them.
+//
+// Machines differ, and one machine is slower while others use it. So a [Line] has figures that are exact: what the
+// verifier processes, lengths, counts, bytes. [Steps] compares them between lines of any days, if the same kernel and
+// compilers made them. Rates are kept only as ratios to something that was measured in the same second, and a step in
+// them is named by [Judge] after the programs of both commits have run in turns.
+package history
