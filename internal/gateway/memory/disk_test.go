@@ -2,7 +2,10 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,6 +117,34 @@ func TestDisksKeepEverything(t *testing.T) {
 			w.kill(g)
 		}
 		w.forget(all[0])
+	}
+}
+
+// The pages of a gateway that is not ready name the gateways whose disks it waits for.
+func TestReadyzSaysWhy(t *testing.T) {
+	w := newOnDisk(t)
+	a, b, c := w.start("a"), w.start("b"), w.start("c")
+	if _, err := a.disk.Wait(w.ctx, func(s driver.Status) bool {
+		return s.Entered && len(s.Record.Active.Set) == 3
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.kill(b)
+	w.kill(c)
+	put, cancel := context.WithTimeout(w.ctx, time.Second)
+	defer cancel()
+	_, _ = open(t, a.address).Put(put, "key", "value") // no majority syncs it, so reads wait for what becomes of it
+	for _, page := range []string{"/readyz", "/health"} {
+		for text := ""; !strings.Contains(text, "start the gateways of b, c"); {
+			answer, err := http.Get("http://" + a.address + page)
+			if err != nil || w.ctx.Err() != nil {
+				t.Fatal(text, err)
+			}
+			body, err := io.ReadAll(answer.Body)
+			if text = string(body); errors.Join(err, answer.Body.Close()) != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
@@ -89,4 +90,17 @@ func (s *healthServer) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckR
 func (g *Gateway) healthy(ctx context.Context) error {
 	_, err := (&kvServer{g: g}).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
 	return err
+}
+
+// answers makes a linearizable read. If it fails, the error says what the keyspace waits for, as far as it is known.
+func (g *Gateway) answers(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	err := g.healthy(reading)
+	if err == nil || g.disk == nil {
+		return err
+	}
+	asking, stop := context.WithTimeout(ctx, healthTimeout)
+	defer stop()
+	return fmt.Errorf("%w: %w", err, g.disk.Reason(asking))
 }

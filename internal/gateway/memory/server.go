@@ -290,9 +290,7 @@ func (s *Server) pages() *http.ServeMux {
 		writeJSON(w, http.StatusOK, map[string]string{"etcdserver": version.Version, "etcdcluster": version.Version})
 	})
 	health := func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
-		defer cancel()
-		if err := s.healthy(ctx); err != nil {
+		if err := s.answers(r.Context()); err != nil {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"health": "false", "reason": err.Error()})
 			return
 		}
@@ -302,11 +300,7 @@ func (s *Server) pages() *http.ServeMux {
 	serve.AddChecks(mux, "/livez", serve.Check{Name: "accepting", Run: func(ctx context.Context) error {
 		return s.clients.Accepting().Run(ctx)
 	}})
-	serve.AddChecks(mux, "/readyz", serve.Check{Name: "linearizable_read", Run: func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-		defer cancel()
-		return s.healthy(ctx)
-	}})
+	serve.AddChecks(mux, "/readyz", serve.Check{Name: "linearizable_read", Run: s.answers})
 	return mux
 }
 

@@ -59,6 +59,8 @@ type Driver struct {
 	version uint64
 	known   bool // the record was read
 
+	answered time.Time // the chain, with cells of the log
+
 	applied uint64 // by the machine
 	tail    []journal.Entry
 	base    uint64 // the index of the entry before tail

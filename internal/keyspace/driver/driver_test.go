@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/journal"
 )
 
 // All gateways are killed and the chain loses the log: every acknowledged batch is there again, once and in its order.
@@ -35,6 +37,46 @@ func TestNothingLost(t *testing.T) {
 		if err := w.log.Remove(w.ctx, era); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A second gateway with the name of one that runs ends and says why, and the first one goes on undisturbed. When that
+// has ended, the name is free.
+func TestNameOfAnother(t *testing.T) {
+	w := newWorld(t, 64)
+	a := w.start("a")
+	era := w.follows(a, 0, 1)
+	twin := w.startAt("twin", "a")
+	if err := <-twin.done; !errors.Is(err, journal.ErrUsed) || !strings.Contains(err.Error(), "--member") {
+		t.Fatal(err)
+	}
+	w.near.Leave("twin")
+	w.write(a, 3)
+	if now := w.follows(a, 0, 1); now != era {
+		t.Errorf("era %d after %d", now, era)
+	}
+	w.start("b")
+	w.start("c")
+	era = w.follows(a, era, 3)
+	w.kill("a")
+	w.has(w.startAt("twin", "a"))
+	w.follows(w.gateways["twin"], era, 3)
+}
+
+// A gateway says for whom it waits.
+func TestReason(t *testing.T) {
+	w := newWorld(t, 64)
+	a := w.start("a")
+	w.start("b")
+	w.start("c")
+	w.follows(a, 0, 3)
+	w.kill("b")
+	w.kill("c")
+	for reason := ""; !strings.Contains(reason, "start the gateways of b, c"); {
+		if w.ctx.Err() != nil {
+			t.Fatal(reason)
+		}
+		reason = a.Reason(w.ctx).Error()
 	}
 }
 

@@ -116,8 +116,11 @@ func (d *Driver) log(call uint64, cells []Cell, n int) {
 	for i := range cells {
 		plain[i] = cells[i].Cell
 	}
-	if len(cells) > 0 && !cells[0].Lost && d.o.Heard != nil {
-		d.o.Heard()
+	if len(cells) > 0 && !cells[0].Lost {
+		d.answered = time.Now()
+		if d.o.Heard != nil {
+			d.o.Heard()
+		}
 	}
 	before := d.core.Status().At.Next
 	d.core.Log(call, plain)

@@ -3,10 +3,12 @@ package driver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
@@ -51,9 +53,14 @@ func (d *Driver) register() {
 	d.registering = true
 	s, version := d.state, d.version
 	s.Gateways = with(s.Gateways, d.self())
+	before := d.state.Gateways
 	d.beside(func() {
 		ctx, cancel := context.WithTimeout(d.ctx, callTimeout)
 		defer cancel()
+		if err := d.alone(ctx, before); err != nil {
+			d.fail(err)
+			return
+		}
 		now, swapped, err := d.o.Record.Swap(ctx, version, s)
 		d.post(func() {
 			d.registering = false
@@ -68,6 +75,23 @@ func (d *Driver) register() {
 			}
 		})
 	})
+}
+
+// alone refuses the name of another gateway that runs. Each would take the other's place in the record, and eras would
+// end. A gateway whose disk was emptied has ended, or it is this one.
+func (d *Driver) alone(ctx context.Context, gateways []Gateway) error {
+	i := slices.IndexFunc(gateways, func(g Gateway) bool { return g.Disk.Name == d.disk.Name && g.Disk != d.disk })
+	if i < 0 {
+		return nil
+	}
+	g := gateways[i]
+	asking, cancel := context.WithTimeout(ctx, callTimeout/2) // one that has ended may not refuse the connection
+	defer cancel()
+	if disk, _, err := d.o.Peers.Ask(asking, g, 0); err != nil || disk != g.Disk { // it promises nothing for era 0
+		return nil //nolint:nilerr // nobody has the name
+	}
+	return fmt.Errorf("%w: another gateway runs at %s with the name %q, and a disk of its own: end it, or give this one "+
+		"another name with --member", journal.ErrUsed, g.Address, d.o.Member)
 }
 
 // reread reads the record.

@@ -115,10 +115,16 @@ func (m *machine) shown() []string {
 // start starts the gateway of a name.
 func (w *world) start(name string) *gateway {
 	w.t.Helper()
+	return w.startAt(name, name)
+}
+
+// startAt starts a gateway with a member's name at an address with its own disk.
+func (w *world) startAt(name, member string) *gateway {
+	w.t.Helper()
 	g := &gateway{m: &machine{}, done: make(chan error, 1)}
 	d, err := driver.Open(driver.Options{
-		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: name, Address: name, Record: w.near, Log: w.log,
-		Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second, PollEvery: w.poll,
+		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: member, Address: name, Record: w.near,
+		Log: w.log, Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second, PollEvery: w.poll,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("gateway", name),
 	})
 	if err != nil {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/schema"
@@ -93,13 +96,33 @@ func (d *Database) fill(db *bbolt.DB) error {
 // ErrDatabase: a file is not a database of etcd that can be read.
 var ErrDatabase = errors.New("it is no database of an etcd that can be read")
 
+// unlockedWithin is how long the lock of a file may take. A running etcd never gives it back.
+const unlockedWithin = 100 * time.Millisecond
+
 // openDatabase opens a file to read it.
 func openDatabase(path string) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true})
-	if err != nil {
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 { // the library would write a new database into it
+		return nil, fmt.Errorf("%w: it is empty", ErrDatabase)
+	}
+	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: unlockedWithin})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: another process writes it: take a file of etcdctl snapshot save, or end that etcd first",
+			ErrDatabase)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrDatabase, err)
 	}
 	return db, nil
+}
+
+// checkSize refuses a file that lacks pages which the database has or may use.
+func checkSize(tx *bbolt.Tx, path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() < tx.Size() {
+		err = fmt.Errorf("%w: it has %d bytes of %d, so it was cut off or is still being copied",
+			ErrDatabase, info.Size(), tx.Size())
+	}
+	return err
 }
 
 // checkVersion refuses files of a newer etcd, and those of an etcd with authentication.

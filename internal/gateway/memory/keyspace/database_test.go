@@ -51,6 +51,56 @@ func TestDatabase(t *testing.T) {
 	compareAll(t, restored, k)
 }
 
+// A file that an etcd has open is refused at once: what it has may be half of a change.
+func TestDatabaseInUse(t *testing.T) {
+	k, path := written(t)
+	defer k.Close()
+	used, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ReadFile(path, true)
+	if !errors.Is(err, ErrDatabase) || !strings.Contains(err.Error(), "etcdctl snapshot save") {
+		t.Error(err)
+	}
+	if err := used.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path, true); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file without its last page is refused, although no key was there, and so is an empty one.
+func TestDatabaseCutOff(t *testing.T) {
+	k, path := written(t)
+	defer k.Close()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := info.Size()
+	if err := errors.Join(db.View(func(tx *bbolt.Tx) error { used = tx.Size(); return nil }), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cut off", "empty"} {
+		size := used - 1
+		if want == "empty" {
+			size = 0
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadFile(path, true); !errors.Is(err, ErrDatabase) || !strings.Contains(err.Error(), want) {
+			t.Errorf("of %d bytes: %v", size, err)
+		}
+	}
+}
+
 // A file of a newer etcd, of one with authentication, without a hash, with a wrong one, or of something else is
 // refused.
 func TestDatabaseRefused(t *testing.T) {

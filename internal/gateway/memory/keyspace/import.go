@@ -31,6 +31,9 @@ func ReadDatabase(path string) (s *Snapshot, err error) {
 	}()
 	s = new(Snapshot)
 	return s, db.View(func(tx *bbolt.Tx) error {
+		if err := checkSize(tx, path); err != nil {
+			return err
+		}
 		if err := checkVersion(tx); err != nil {
 			return err
 		}
