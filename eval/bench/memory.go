@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
 // MemoryOptions configure a measurement of a full node.
@@ -39,8 +41,15 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, usage, err := readAndUsage(ctx, ReadOptions{
+	var usage dataplane.Usage
+	var memory uint64
+	read, err := readAndLook(ctx, ReadOptions{
 		NodeOptions: o.NodeOptions, Windows: o.Windows, Progress: o.Progress,
+	}, func(p dataplane.Plane) (err error) {
+		if usage, err = p.Usage(); err == nil {
+			memory, err = p.Memory()
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -50,8 +59,8 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 	}
 	return &MemoryResult{
 		Objects: usage.Objects, ValueBytes: o.ValueBytes,
-		MemoryBytes: usage.MemoryBytes, EmptyBytes: empty,
-		BytesPerObject: float64(usage.MemoryBytes-empty) / float64(usage.Objects),
+		MemoryBytes: memory, EmptyBytes: empty,
+		BytesPerObject: float64(memory-empty) / float64(usage.Objects),
 		FillS:          read.FillS, ReadsPerS: read.ReadsPerS, EchoPerS: read.EchoPerS, Ratio: read.Ratio,
 		Lost: read.Lost, Wrong: read.Wrong, Subject: read.Subject, Host: read.Host,
 	}, nil
@@ -65,8 +74,7 @@ func emptyBytes(o NodeOptions) (uint64, error) {
 		return 0, err
 	}
 	defer s.undo.run()
-	usage, err := s.plane.plane.Usage()
-	return usage.MemoryBytes, err
+	return s.plane.plane.Memory()
 }
 
 // Table returns one row.

@@ -104,31 +104,29 @@ func contestants(o *NodeOptions) []string {
 // server on sockets. With a p4 node, it also measures a P4 program that only swaps addresses, and an
 // XDP node. All get the same generator, sizes and counter.
 func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
-	r, _, err := readAndUsage(ctx, o)
-	return r, err
+	return readAndLook(ctx, o, func(dataplane.Plane) error { return nil })
 }
 
-// readAndUsage also returns the resources of the node's tables after the reads.
-func readAndUsage(ctx context.Context, o ReadOptions) (*ReadResult, dataplane.Usage, error) {
+// readAndLook also looks at the plane after the reads.
+func readAndLook(ctx context.Context, o ReadOptions, look func(dataplane.Plane) error) (*ReadResult, error) {
 	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
-		return nil, dataplane.Usage{}, err
+		return nil, err
 	}
 	bundled, err := newBundle(o.Slots, o.ValueBytes, false, false)
 	if err != nil {
-		return nil, dataplane.Usage{}, err
+		return nil, err
 	}
 	s, err := newReadStage(&o.NodeOptions)
 	if err != nil {
-		return nil, dataplane.Usage{}, err
+		return nil, err
 	}
 	defer s.undo.run()
 	s.bundle = bundled
 	r, err := s.read(ctx, &o)
 	if err != nil {
-		return nil, dataplane.Usage{}, err
+		return nil, err
 	}
-	usage, err := s.plane.plane.Usage()
-	return r, usage, err
+	return r, look(s.plane.plane)
 }
 
 func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, error) {

@@ -31,6 +31,11 @@ type Pair struct {
 	Etcd   Window `json:"etcd"`
 }
 
+// needed is the CPU time without the clients'. etcd needs no chain: that of the idle one beside it does not count.
+func (p *Pair) needed() (ours, etcd float64) {
+	return p.Member.CPU.Servers + p.Member.CPU.Chain, p.Etcd.CPU.Servers
+}
+
 // Load is the result of one load: medians over the rounds, and of the rounds' ratios, with the least and the greatest.
 type Load struct {
 	Name       string  `json:"name"`
@@ -41,7 +46,7 @@ type Load struct {
 	LeastRatio float64 `json:"least_ratio"`
 	MostRatio  float64 `json:"most_ratio"`
 	P50Ratio   float64 `json:"p50_ratio"` // of the medians
-	CPURatio   float64 `json:"cpu_ratio"` // of servers and chain
+	CPURatio   float64 `json:"cpu_ratio"` // servers and chain, to etcd's servers
 	Rounds     []Pair  `json:"rounds"`
 }
 
@@ -55,7 +60,7 @@ type Ratios struct {
 	LeaderRatio   float64 `json:"leader_range_ratio"`   // ranges at the leaders alone
 	FollowerRatio float64 `json:"follower_range_ratio"` // ranges at all others
 	ListRatio     float64 `json:"list_ratio"`
-	PutCPURatio   float64 `json:"put_cpu_ratio"` // of servers and chain
+	PutCPURatio   float64 `json:"put_cpu_ratio"` // as [Load.CPURatio]
 	RangeCPURatio float64 `json:"range_cpu_ratio"`
 	MixedRatio    float64 `json:"mixed_ratio"` // 10 % puts
 	Loads         []Load  `json:"loads"`
@@ -133,7 +138,8 @@ func (l *Load) summarise() {
 	l.LeastRatio, l.MostRatio = slices.Min(rates), slices.Max(rates)
 	l.P50Ratio = statistics.Median(each(l.Rounds, func(p *Pair) float64 { return p.Member.P50ms / p.Etcd.P50ms }))
 	l.CPURatio = statistics.Median(each(l.Rounds, func(p *Pair) float64 {
-		return (p.Member.CPU.Servers + p.Member.CPU.Chain) / (p.Etcd.CPU.Servers + p.Etcd.CPU.Chain)
+		ours, etcd := p.needed()
+		return ours / etcd
 	}))
 }
 
@@ -189,14 +195,16 @@ func (l *Load) row(client string) []string {
 	row := append([]string{l.Name, client}, n(0, l.Member.PerSecond, l.Etcd.PerSecond)...)
 	row = append(row, n(2, l.Ratio, l.LeastRatio, l.MostRatio)...)
 	row = append(row, n(2, l.Member.P50ms, l.Etcd.P50ms, l.P50Ratio, l.Member.P99ms, l.Etcd.P99ms)...)
-	row = append(row, n(0, l.Member.CPU.Servers+l.Member.CPU.Chain, l.Etcd.CPU.Servers+l.Etcd.CPU.Chain)...)
+	ours, etcd := (&Pair{Member: l.Member, Etcd: l.Etcd}).needed()
+	row = append(row, n(0, ours, etcd)...)
 	row = append(row, n(2, l.CPURatio)...)
 	return append(row, fast, fmt.Sprint(l.Member.Errors+l.Etcd.Errors))
 }
 
 // Summary describes the settings.
 func (r *Result) Summary() string {
-	return fmt.Sprintf("Medians of %d interleaved rounds and of their ratios. µs: CPU time of the servers and of the chain's agents "+
-		"for each request.\n%d clients on %d connections to the members of each cluster in turn, %d keys of %d bytes; seed %d.\n%s.",
+	return fmt.Sprintf("Medians of %d interleaved rounds and of their ratios. µs: CPU time of the servers for each "+
+		"request, ours with the chain's agents.\n%d clients on %d connections to the members of each cluster in turn, "+
+		"%d keys of %d bytes; seed %d.\n%s.",
 		len(r.Loads[0].Rounds), r.Clients, r.Conns, r.Keys, r.ValueBytes, r.Seed, strings.Join(r.Settings, "; "))
 }

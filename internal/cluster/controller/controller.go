@@ -19,6 +19,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/platform/build"
 	pages "github.com/netcraq/netcraq/internal/platform/metrics"
@@ -176,6 +177,7 @@ func (c *Controller) dialOptions() []grpc.DialOption {
 func (c *Controller) newServer() *grpc.Server {
 	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.StaticStreamWindowSize(message.WindowBytes), grpc.StaticConnWindowSize(message.WindowBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silentAfter, Timeout: silentAfter}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: silentAfter / 2, PermitWithoutStream: true}),
 	}, c.options.Identity.ServerOptions()...)...)

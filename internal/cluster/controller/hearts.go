@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/net/ipv4"
 
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
@@ -21,9 +22,10 @@ import (
 // for a node's agent. Nodes that
 // do not answer so are heard, and get their grants, by the connections of their agents.
 type hearts struct {
-	c      *Controller
-	socket *net.UDPConn
-	every  time.Duration // between two heartbeats
+	c       *Controller
+	socket  *net.UDPConn
+	packets *ipv4.PacketConn // of the socket: many datagrams a system call
+	every   time.Duration    // between two heartbeats
 	// process is that of this controller's clock in heartbeats (H4).
 	process uint8
 
@@ -38,7 +40,7 @@ type hearts struct {
 type heart struct {
 	key         wire.Secret
 	incarnation uint64
-	addr        netip.AddrPort
+	out         ipv4.Message   // the last heartbeat
 	request     uint64         // of the last heartbeat: its time (H4)
 	answered    uint64         // the newest that was answered
 	grant       reconfig.Grant // for the last answer; zero: none
@@ -50,7 +52,8 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 		return nil, fmt.Errorf("a socket for heartbeats: %w", err)
 	}
 	h := &hearts{
-		c: c, socket: socket, every: formed.Settings.Heartbeat, nodes: make(map[reconfig.NodeID]*heart), process: uint8(rand.Uint32()),
+		c: c, socket: socket, packets: ipv4.NewPacketConn(socket), every: formed.Settings.Heartbeat,
+		nodes: make(map[reconfig.NodeID]*heart), process: uint8(rand.Uint32()),
 	}
 	h.follow(&formed.Controllers)
 	return h, nil
@@ -67,7 +70,10 @@ func (h *hearts) follow(set *reconfig.ControllerSet) {
 func (h *hearts) learn(node reconfig.NodeID, registration *reconfig.Registration, key *wire.Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.nodes[node] = &heart{key: *key, incarnation: registration.Incarnation, addr: registration.Addr}
+	h.nodes[node] = &heart{key: *key, incarnation: registration.Incarnation,
+		out: ipv4.Message{
+			Buffers: [][]byte{make([]byte, 0, wire.HeartbeatBytes)}, Addr: net.UDPAddrFromAddrPort(registration.Addr),
+		}}
 }
 
 // serve sends and receives until ctx ends.
@@ -79,27 +85,16 @@ func (h *hearts) serve(ctx context.Context) error {
 	defer receiver.Wait()
 	ticker := time.NewTicker(h.every)
 	defer ticker.Stop()
-	var out []byte
+	var out []ipv4.Message
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		h.mu.Lock()
-		counts := h.granter >= 0
-		for id, n := range h.nodes {
-			if !h.c.view.knows(id, n.incarnation) {
-				delete(h.nodes, id)
-				continue
-			}
-			if !counts {
-				continue
-			}
-			out = h.next(id, n).Append(out[:0], &n.key)
-			_, _ = h.socket.WriteToUDPAddrPort(out, n.addr) // a node that cannot be reached is silent
-		}
-		h.mu.Unlock()
+		var counts bool
+		out, counts = h.round(out[:0])
+		h.send(out)
 		if every := h.c.view.formed().Settings.Heartbeat; every > 0 && every != h.every {
 			h.every = every
 			ticker.Reset(every)
@@ -110,9 +105,39 @@ func (h *hearts) serve(ctx context.Context) error {
 	}
 }
 
+// round appends the next heartbeat of every node. counts reports whether this controller sends any.
+func (h *hearts) round(out []ipv4.Message) (_ []ipv4.Message, counts bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counts = h.granter >= 0
+	now := dataplane.BootTime()
+	for id, n := range h.nodes {
+		if !h.c.view.knows(id, n.incarnation) {
+			delete(h.nodes, id)
+			continue
+		}
+		if counts {
+			n.out.Buffers[0] = h.next(id, n, now).Append(n.out.Buffers[0][:0], &n.key)
+			out = append(out, n.out)
+		}
+	}
+	return out, counts
+}
+
+// send sends datagrams. A node that cannot be reached is silent.
+func (h *hearts) send(out []ipv4.Message) {
+	for len(out) > 0 {
+		n, err := h.packets.WriteBatch(out, 0)
+		if err != nil {
+			n = max(n, 1) // the first one that is left
+		}
+		out = out[n:]
+	}
+}
+
 // next is the next heartbeat of a node. A grant is repeated until the next answer: it ends when it ends.
-func (h *hearts) next(id reconfig.NodeID, n *heart) *wire.Heartbeat {
-	n.request = max(n.request+1, wire.HeartbeatTime(h.process, dataplane.BootTime()))
+func (h *hearts) next(id reconfig.NodeID, n *heart, now uint64) *wire.Heartbeat {
+	n.request = max(n.request+1, wire.HeartbeatTime(h.process, now))
 	b := &wire.Heartbeat{
 		Granter: uint8(h.granter), Majority: uint8(h.majority), Node: uint32(id), SetID: h.setID,
 		Incarnation: n.incarnation, Request: n.request,
@@ -123,38 +148,49 @@ func (h *hearts) next(id reconfig.NodeID, n *heart) *wire.Heartbeat {
 	return b
 }
 
+// receiveAtOnce is how many answers one system call receives.
+const receiveAtOnce = 64
+
 // receive takes answers until the socket is closed.
 func (h *hearts) receive() {
-	datagram := make([]byte, wire.HeartbeatBytes+1)
+	in := make([]ipv4.Message, receiveAtOnce)
+	for i := range in {
+		in[i].Buffers = [][]byte{make([]byte, wire.HeartbeatBytes+1)}
+	}
+	var alive []life
 	for {
-		n, err := h.socket.Read(datagram)
+		n, err := h.packets.ReadBatch(in, 0)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // such as an ICMP message of a node that is away
 			continue
 		}
-		if id, incarnation, ok := h.answer(datagram[:n]); ok {
-			if t := h.c.term.Load(); t != nil {
-				t.inbox.alive(id, incarnation)
+		alive = alive[:0]
+		for i := range in[:n] {
+			if one, ok := h.answer(in[i].Buffers[0][:in[i].N]); ok {
+				alive = append(alive, one)
 			}
+		}
+		if t := h.c.term.Load(); t != nil && len(alive) > 0 {
+			t.inbox.alive(alive)
 		}
 	}
 }
 
 // answer takes a datagram, and reports which node it shows to live.
-func (h *hearts) answer(datagram []byte) (id reconfig.NodeID, incarnation uint64, ok bool) {
+func (h *hearts) answer(datagram []byte) (_ life, ok bool) {
 	if !wire.IsHeartbeat(datagram) || len(datagram) != wire.HeartbeatBytes {
-		return 0, 0, false
+		return life{}, false
 	}
-	id = reconfig.NodeID(wire.HeartbeatNode(datagram))
+	id := reconfig.NodeID(wire.HeartbeatNode(datagram))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := h.nodes[id]
 	var b wire.Heartbeat
 	if n == nil || wire.ReadHeartbeat(datagram, &n.key, &b) != wire.Accepted || !b.Answer || b.Incarnation != n.incarnation ||
 		b.Request <= n.answered || b.Request > n.request {
-		return 0, 0, false
+		return life{}, false
 	}
 	n.answered = b.Request
 	grant, granted := h.c.view.grant(reconfig.Heartbeat{Node: id, Incarnation: n.incarnation, Stamp: b.Stamp})
@@ -163,5 +199,5 @@ func (h *hearts) answer(datagram []byte) (id reconfig.NodeID, incarnation uint64
 	}
 	n.grant = grant
 	h.c.metrics.grants.Inc()
-	return id, n.incarnation, true
+	return life{id, n.incarnation}, true
 }

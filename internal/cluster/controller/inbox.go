@@ -29,10 +29,18 @@ func (i *inbox) heartbeat(b reconfig.Heartbeat) {
 	i.wake()
 }
 
-// alive notes that a node's data plane answered.
-func (i *inbox) alive(id reconfig.NodeID, incarnation uint64) {
+// life is a node whose data plane answered.
+type life struct {
+	node        reconfig.NodeID
+	incarnation uint64
+}
+
+// alive notes that the data planes of nodes answered.
+func (i *inbox) alive(nodes []life) {
 	i.mu.Lock()
-	i.lives[id] = incarnation
+	for _, n := range nodes {
+		i.lives[n.node] = n.incarnation
+	}
 	i.mu.Unlock()
 	i.wake()
 }

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// tickEvery is how often a leader looks at its clock: several times in each heartbeat.
-	tickEvery = 2 * time.Millisecond
 	// askOn is how long controllers that have not answered are asked on after a majority has.
 	askOn = time.Second
 	// resignWithin bounds the attempt to give up leadership.
@@ -65,15 +63,15 @@ func (c *Controller) setTerm(t *leading) {
 }
 
 func (t *leading) run() {
-	ticks := time.NewTicker(tickEvery)
-	defer ticks.Stop()
+	rest := time.NewTimer(t.leader.Rest())
+	defer rest.Stop()
 	in := arrivals{heartbeats: make(map[reconfig.NodeID]reconfig.Heartbeat), lives: make(map[reconfig.NodeID]uint64)}
 	for !t.over() {
 		select {
 		case <-t.ctx.Done():
 			return
 		case <-t.inbox.ready:
-		case <-ticks.C:
+		case <-rest.C:
 		}
 		begun := t.c.now()
 		in = t.inbox.take(in)
@@ -93,6 +91,7 @@ func (t *leading) run() {
 		t.leader.Tick(t.c.now())
 		t.carryOut()
 		t.c.metrics.step.Observe((t.c.now() - begun).Seconds())
+		rest.Reset(t.leader.Rest())
 	}
 }
 

@@ -92,8 +92,12 @@ func (g *Grantor) count(s *ControllerSet) {
 	g.counts, g.majority, g.setID = s.Has(g.self), s.Majority(), s.ID()
 }
 
-// Heartbeat answers a node's heartbeat, and reports whether there is an answer: a node that is not in good standing gets none.
+// Heartbeat answers a node's heartbeat, and reports whether there is an answer: a node that is not in good standing
+// gets none, and neither does a heartbeat without a stamp.
 func (g *Grantor) Heartbeat(now time.Duration, b Heartbeat) (Grant, bool) {
+	if b.Stamp == 0 {
+		return Grant{}, false
+	}
 	lease := g.lease(now, b.Node, b.Incarnation)
 	if !g.Grants(b.Node, b.Incarnation) {
 		return Grant{}, false

@@ -44,8 +44,8 @@ func (o Options) withDefaults(s *Settings) Options {
 // Leader decides which nodes are in which chain, and configures them. Its caller
 //
 //   - makes one when it was elected, from the state that was stored then, and drops it when [Leader.Ended];
-//   - passes it every message, with the time of a monotonic clock, and calls [Leader.Tick] several times in each
-//     Settings.Heartbeat;
+//   - passes it every message, with the time of a monotonic clock, and calls [Leader.Tick] after them and when
+//     [Leader.Rest] is over;
 //   - carries out [Leader.Effects] in order after each call. Messages may be lost, repeated and reordered.
 type Leader struct {
 	term    uint64

@@ -182,15 +182,7 @@ func (l *Leader) answered(controller string, change uint64, left time.Duration) 
 // lease.
 func (l *Leader) checkLeaseWaits() {
 	l.leaseWaits = slices.DeleteFunc(l.leaseWaits, func(f *leaseWait) bool {
-		over := make([]time.Duration, 0, len(f.over))
-		for controller, at := range f.over {
-			if l.state.Controllers.Has(controller) {
-				over = append(over, at)
-			}
-		}
-		slices.Sort(over)
-		majority := l.state.Controllers.Majority()
-		if len(over) < majority || over[majority-1] > l.time {
+		if over, known := l.leasesOver(f); !known || over > l.time {
 			return false
 		}
 		l.settled = l.settled || f.nodes == nil

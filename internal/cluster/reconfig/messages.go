@@ -25,8 +25,8 @@ type Registration struct {
 type Heartbeat struct {
 	Node        NodeID
 	Incarnation uint64
-	Stamp       uint64        // the node's clock when it was sent
-	LeaseLeft   time.Duration // at Stamp; not positive: it may not answer
+	Stamp       uint64        // the node's clock when it was sent; 0: it asks for no grant
+	LeaseLeft   time.Duration // then; not positive: it may not answer
 	Done        uint64        // number of the last [Order] of this term that was applied
 	Term        uint64        // of that order
 	Refused     string        // why the newest order cannot be applied, or a copy not be completed; empty: they can

@@ -34,6 +34,8 @@ type world struct {
 	options Options
 	leader  *Leader
 	paused  time.Duration // the leader hears nothing until then
+	ticks   int           // of leaders
+	rests   int           // of leaders that ended without a message
 	store   bool          // it works
 
 	grantors []*Grantor
@@ -262,12 +264,6 @@ func (w *world) elect() {
 	l := NewLeader(term, state, w.options, w.now)
 	w.leader = l
 	w.do(l)
-	w.every(5*ms, func() {
-		if w.now >= w.paused && w.leader == l {
-			l.Tick(w.now)
-			w.do(l)
-		}
-	})
 }
 
 func (s *State) clone() *State {
@@ -291,8 +287,11 @@ func (w *world) tell(do func(l *Leader)) {
 	w.do(l)
 }
 
-// do carries out a leader's effects.
+// do carries out a leader's effects. The present leader looks at the time before, and again when its rest is over.
 func (w *world) do(l *Leader) {
+	if l == w.leader {
+		w.tick(l)
+	}
 	for _, e := range l.Effects() {
 		switch e := e.(type) {
 		case Store:
@@ -320,6 +319,23 @@ func (w *world) do(l *Leader) {
 			w.logf("leader %d: %s", l.term, e.Text)
 		}
 	}
+}
+
+// tick lets the leader look at the time, unless it is paused, and again when its rest is over.
+func (w *world) tick(l *Leader) {
+	rest := w.paused - w.now
+	if rest <= 0 {
+		l.Tick(w.now)
+		rest = l.Rest()
+	}
+	w.ticks++
+	ticks := w.ticks
+	w.after(rest, func() {
+		if w.ticks == ticks {
+			w.rests++
+			w.do(l)
+		}
+	})
 }
 
 // probe lets one of the nodes that can be asked look whether a silent one's plane answers.

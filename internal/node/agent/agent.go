@@ -233,6 +233,11 @@ func explainListen(flag, addr string, err error) error {
 // periodically calls do until ctx ends. do returns the time to the next call; it is longer after a call that took long,
 // so that no more than a tenth of one CPU goes into it.
 func periodically(ctx context.Context, first time.Duration, do func() time.Duration) {
+	periodicallyOr(ctx, nil, first, do)
+}
+
+// periodicallyOr is periodically that also calls do when it is woken.
+func periodicallyOr(ctx context.Context, woken <-chan struct{}, first time.Duration, do func() time.Duration) {
 	const rest = 9
 	timer := time.NewTimer(first)
 	defer timer.Stop()
@@ -241,6 +246,7 @@ func periodically(ctx context.Context, first time.Duration, do func() time.Durat
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-woken:
 		}
 		start := time.Now()
 		next := do()

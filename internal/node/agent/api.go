@@ -175,8 +175,12 @@ func (s *service) Usage(context.Context, *agentv1.UsageRequest) (*agentv1.UsageR
 	if err != nil {
 		return nil, statusOf(err)
 	}
+	memory, err := s.plane.Memory()
+	if err != nil {
+		return nil, statusOf(err)
+	}
 	return &agentv1.UsageResponse{
-		Objects: uint64(usage.Objects), Sessions: uint64(usage.Sessions), MemoryBytes: usage.MemoryBytes,
+		Objects: uint64(usage.Objects), Sessions: uint64(usage.Sessions), MemoryBytes: memory,
 	}, nil
 }
 

@@ -17,6 +17,9 @@ const (
 	collectEvery = time.Second
 	// collectSoon is the same while a floor rises, or the table is more than half full.
 	collectSoon = 20 * time.Millisecond
+	// collectCalm is the time until the next check whether that is so, while the number of objects stays the same. An
+	// order, which alone makes a floor rise, is followed by a check at once.
+	collectCalm = 10 * collectSoon
 	// quietSweeps is how many looks without a change make the next one needless. One is not enough, as for quietLooks.
 	quietSweeps = 2
 )
@@ -29,6 +32,8 @@ type collector struct {
 	quiet   int            // looks since they grew
 	looked  time.Time      // when the last look was
 	last    reconfig.Sweep // the last report
+	objects int            // in the table, at the last check
+	calm    bool           // nothing has to be collected soon
 }
 
 func newCollector(m *membership) *collector {
@@ -39,19 +44,23 @@ func newCollector(m *membership) *collector {
 func (m *membership) collect(ctx context.Context) {
 	c := newCollector(m)
 	report := reporter{log: m.log, what: "cannot collect tombstones"}
-	periodically(ctx, collectSoon, func() time.Duration {
+	periodicallyOr(ctx, m.applied, collectSoon, func() time.Duration {
 		began := time.Now()
 		err := c.lookIfDue()
 		if errors.Is(err, dataplane.ErrNoFloors) {
 			<-ctx.Done() // a chain with this node gets no floors
 		}
 		report.result(err)
+		if c.calm {
+			return collectCalm
+		}
 		return max(collectSoon, lookPause*time.Since(began))
 	})
 }
 
 // lookIfDue looks for tombstones if it is time, and no copy is urgent: both use much of the CPU, and copies end soon.
 func (c *collector) lookIfDue() error {
+	c.calm = false
 	if c.urgent.Load() > 0 {
 		return nil
 	}
@@ -63,7 +72,10 @@ func (c *collector) lookIfDue() error {
 	if err != nil {
 		return err
 	}
+	objects := c.objects
+	c.objects = usage.Objects
 	full := 2*usage.Objects > c.plane.Info().Options.MaxObjects
+	c.calm = !rising && !full && c.objects == objects
 	if !rising && !full && time.Since(c.looked) < collectEvery {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 
 // heartbeat tells the controllers that the node lives. It waits for nothing but the time.
 func (m *membership) heartbeat(ctx context.Context) {
-	every := time.Duration(m.every.Load())
-	ticker := time.NewTicker(every)
+	look := time.Duration(m.every.Load())
+	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
 		select {
@@ -22,22 +22,35 @@ func (m *membership) heartbeat(ctx context.Context) {
 		case <-ticker.C:
 		case <-m.news:
 		}
-		if now := time.Duration(m.every.Load()); now != every {
-			every = now
-			ticker.Reset(every)
-		}
+		every := time.Duration(m.every.Load())
 		status := m.status.Load()
 		m.leasing.Lock()
 		granted := m.renewFromHeartbeats()
-		b := m.lease.Stamp(*status, m.plane.Clock())
+		now := m.plane.Clock()
+		b := m.lease.Stamp(*status, now)
 		m.leasing.Unlock()
+		links := m.allLinks()
+		spared := true
+		for _, l := range links {
+			spared = l.takesHeartbeats(now, every, &granted) && spared
+		}
+		if spared { // the plane has its lease without this process
+			b.Stamp = 0
+		}
 		m.tags.report(&b)
 		b.ControllersSince, b.Departing = m.confirmed(), m.leaving.announced.Load()
-		out := message.FromHeartbeat(&b)
-		for _, l := range m.allLinks() {
-			if l.needsHeartbeat(b.Stamp, every, &granted, status) || b.Departing {
+		var out *controllerv1.Beat
+		for _, l := range links {
+			if l.needsHeartbeat(now, every, status, spared) || b.Departing {
+				if out == nil {
+					out = message.FromHeartbeat(&b)
+				}
 				l.sendHeartbeat(out)
 			}
+		}
+		if next := reconfig.NextLook(every, spared); next != look {
+			look = next
+			ticker.Reset(look)
 		}
 	}
 }

@@ -74,6 +74,7 @@ type membership struct {
 	every   atomic.Int64                       // time between two heartbeats
 	news    chan struct{}                      // there is something that should not wait for the next heartbeat
 	ordered chan struct{}                      // newest changed
+	applied chan struct{}                      // an order was
 	leaving departure
 	relay   mapRelay
 
@@ -124,7 +125,8 @@ func newMembership(o *Options, log *slog.Logger, api func() string, sessions *sw
 	}
 	m := &membership{
 		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
-		heartKey: newHeartKey(), news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
+		heartKey: newHeartKey(), news: make(chan struct{}, 1),
+		ordered: make(chan struct{}, 1), applied: make(chan struct{}, 1),
 		leaving: departure{released: make(chan struct{}, 1)},
 		sweeper: sessions, links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc),
 		empty: make(map[uint16][]wire.Key), sessions: newRemembered(),

@@ -39,6 +39,7 @@ func dialController(address string, options []grpc.DialOption) (controllerv1.Con
 	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithCredentialsBundle(insecure.NewBundle()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
+		grpc.WithStaticStreamWindowSize(message.WindowBytes), grpc.WithStaticConnWindowSize(message.WindowBytes),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silentAfter, Timeout: silenceWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: redialMin, Multiplier: 2, MaxDelay: redialMax}, MinConnectTimeout: silenceWithin,
@@ -213,6 +214,7 @@ func (l *link) welcome(w *controllerv1.Welcome) error {
 	l.mu.Unlock()
 	m.welcomed(w)
 	m.tellHeart(l, w)
+	poke(m.news) // the first heartbeat
 	return nil
 }
 
@@ -233,20 +235,31 @@ func (l *link) send(m *controllerv1.NodeMessage) {
 	poke(l.wake)
 }
 
-// needsHeartbeat reports whether the controller is to get a heartbeat with this status now, a time of the plane's clock.
-func (l *link) needsHeartbeat(now uint64, every time.Duration, granted *chain.Granted, status *reconfig.Heartbeat) bool {
+// takesHeartbeats reports whether the plane takes the heartbeats of the controller, at a time of the plane's clock. A
+// controller that is not connected counts as if it did: the agent cannot help.
+func (l *link) takesHeartbeats(now uint64, every time.Duration, granted *chain.Granted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.name == "" {
-		return false
+		return true
 	}
 	end := uint64(0)
 	if l.granter >= 0 && l.granter < len(granted.Ends) {
 		end = granted.Ends[l.granter]
 	}
+	return l.beats.See(now, every, end)
+}
+
+// needsHeartbeat reports whether the controller is to get a heartbeat with this status now.
+func (l *link) needsHeartbeat(now uint64, every time.Duration, status *reconfig.Heartbeat, spared bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.name == "" {
+		return false
+	}
 	news := status != l.reported
 	l.reported = status
-	return l.beats.Due(now, every, end, news)
+	return l.beats.Due(now, every, news, spared)
 }
 
 // sendHeartbeat replaces a heartbeat that waits: only the newest counts.

@@ -113,7 +113,11 @@ func (a *Agent) readPlane(v metrics.Values) {
 	} else {
 		v.Set(entryGauge, float64(usage.Objects), "objects")
 		v.Set(entryGauge, float64(usage.Sessions), "sessions")
-		v.Set(tableBytes, float64(usage.MemoryBytes))
+	}
+	if memory, err := plane.Memory(); err != nil {
+		v.Fail(tableBytes, err)
+	} else {
+		v.Set(tableBytes, float64(memory))
 	}
 	v.Set(limitGauge, float64(info.Options.MaxObjects), "objects")
 	v.Set(limitGauge, float64(info.Options.MaxSessions), "sessions")

@@ -75,6 +75,7 @@ func (m *membership) apply(o *reconfig.Order) error {
 		m.log.Debug("applied an order", "term", o.Term, "number", o.Number, "shards", len(o.Configs))
 	}
 	m.work()
+	poke(m.applied)
 	return err
 }
 

@@ -46,8 +46,10 @@ type Plane interface {
 	Counters() (chain.Counters, error)
 	// Loads returns the load of every shard since the plane was made; the index is the shard.
 	Loads() ([]ShardLoad, error)
-	// Usage returns how much of the tables is taken.
+	// Usage returns how much of the tables is taken. It is called often and costs little.
 	Usage() (Usage, error)
+	// Memory returns the bytes of the tables, as allocated. It may take many system calls.
+	Memory() (uint64, error)
 	// Object returns a copy of one object.
 	Object(key wire.Key) (chain.Object, bool, error)
 	// Dirty returns up to limit objects that are not clean, except in shards whose active tail is this node: a tail holds
@@ -122,7 +124,6 @@ type Port struct {
 // Usage is how much of a plane's tables is taken.
 type Usage struct {
 	Objects, Sessions int
-	MemoryBytes       uint64 // of the tables, as allocated
 }
 
 // ShardLoad counts the reads and writes of a shard at a node.

@@ -117,8 +117,7 @@ func (a *agent) after(d time.Duration, do func()) {
 
 // tick sends the heartbeats, again and again.
 func (a *agent) tick() {
-	a.heartbeat()
-	a.after(a.n.w.Beat, a.tick)
+	a.after(reconfig.NextLook(a.n.w.Beat, a.heartbeat()), a.tick)
 }
 
 // sweep looks for tombstones, again and again, and tells the controllers. Tables always count as full: few are enough.
@@ -305,33 +304,50 @@ func (a *agent) inventory(c *controller) {
 	tell()
 }
 
-// heartbeat tells all controllers how the node is.
-func (a *agent) heartbeat() {
+// heartbeat tells the controllers that need it how the node is, and reports whether all do without most heartbeats.
+func (a *agent) heartbeat() (spared bool) {
 	n := a.n
 	if a.id == 0 {
-		return
+		return false
 	}
 	status := a.member.Heartbeat()
-	granted, err := n.plane.Granted()
-	n.w.watch.fail(err)
+	granted := a.renewFromHeartbeats()
 	b := a.lease.Stamp(status, n.time())
 	b.Node, b.Incarnation, b.Departing = a.id, n.incarnation, a.departs != nil
 	news := !reflect.DeepEqual(status, a.reported)
 	a.reported = status
+	now := b.Stamp
+	spared = true
+	for i := range n.w.controllers {
+		spared = (!a.connected[i] || a.beats[i].See(now, n.w.Beat, granted.Ends[i])) && spared
+	}
+	if spared {
+		b.Stamp = 0
+	}
 	for i, c := range n.w.controllers {
-		if a.connected[i] && a.beats[i].Due(b.Stamp, n.w.Beat, granted.Ends[i], news || b.Departing) {
+		if a.connected[i] && a.beats[i].Due(now, n.w.Beat, news || b.Departing, spared) {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.heartbeat(a, b) })
 		}
 	}
+	return spared
 }
 
 func (a *agent) granted(c *controller, g reconfig.Grant) {
-	plane, err := a.n.plane.Granted()
-	a.n.w.watch.fail(err)
-	if a.lease.Void(plane.Since) {
-		a.n.renew(0)
-	}
+	a.renewFromHeartbeats()
 	if a.lease.Grant(c.name(), g) {
 		a.n.renew(a.lease.Until())
 	}
+}
+
+// renewFromHeartbeats extends the leases of shards to the end that heartbeats granted, and returns their grants.
+func (a *agent) renewFromHeartbeats() chain.Granted {
+	granted, err := a.n.plane.Granted()
+	a.n.w.watch.fail(err)
+	if a.lease.Void(granted.Since) {
+		a.n.renew(0)
+	}
+	if a.lease.Extend(granted.Until) {
+		a.n.renew(granted.Until)
+	}
+	return granted
 }

@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	ticksPerHeartbeat = 3
-	repeatLeaseWait   = 10 * time.Millisecond
-	longestPlan       = 5 * time.Millisecond
-	longestLoad       = 5 * time.Millisecond
+	repeatLeaseWait = 10 * time.Millisecond
+	longestPlan     = 5 * time.Millisecond
+	longestLoad     = 5 * time.Millisecond
 )
 
 // controller does the work of internal/cluster/controller around a reconfig.Grantor and, if it leads, a
@@ -33,6 +32,7 @@ type controller struct {
 	hearts    map[reconfig.NodeID]*heart
 	lastSeen  map[reconfig.NodeID]uint64 // when the leader last received a node's heartbeat
 	leads     uint64                     // since when
+	calls     uint64                     // of leaders
 }
 
 func newController(w *world, number int) *controller {
@@ -139,7 +139,7 @@ func (c *controller) lead(term uint64) {
 			state := c.w.store.copy()
 			c.lastSeen, c.leads = make(map[reconfig.NodeID]uint64), c.w.now
 			c.leader = reconfig.NewLeader(term, state, c.w.leaderOptions(), c.time())
-			c.tick(c.leader)
+			c.leading(c.leader, func(time.Duration) {})
 		})
 	})
 }
@@ -152,28 +152,29 @@ func (c *controller) resign(l *reconfig.Leader) {
 	}
 }
 
-// leading runs do if l is still this controller's leader, and then performs the leader's effects.
+// leading runs do if l is still this controller's leader, then performs the leader's effects, and calls it again when
+// its rest is over.
 func (c *controller) leading(l *reconfig.Leader, do func(now time.Duration)) {
 	c.soon(func() {
 		if l == nil || c.leader != l {
 			return
 		}
 		do(c.time())
+		l.Tick(c.time())
 		for _, e := range l.Effects() {
 			c.effect(l, e)
 		}
 		if l.Ended() {
 			c.resign(l)
 		}
+		c.calls++
+		calls := c.calls
+		c.w.after(c.clock.takes(l.Rest()), func() {
+			if calls == c.calls {
+				c.leading(l, func(time.Duration) {})
+			}
+		})
 	})
-}
-
-func (c *controller) tick(l *reconfig.Leader) {
-	if c.leader != l {
-		return
-	}
-	c.leading(l, l.Tick)
-	c.w.after(c.clock.takes(c.w.Beat/ticksPerHeartbeat), func() { c.soon(func() { c.tick(l) }) })
 }
 
 func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {

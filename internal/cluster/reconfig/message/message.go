@@ -13,6 +13,10 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
+// WindowBytes is the flow-control window of connections between controllers and nodes. With a constant one gRPC does
+// not measure the connection by a ping after each message.
+const WindowBytes = 1 << 20
+
 // FromHeartbeat converts a heartbeat. The controller knows the node by its membership stream.
 func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	out := &controllerv1.Beat{

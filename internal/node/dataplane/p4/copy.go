@@ -206,7 +206,12 @@ func (n *Node) Drop(shards []uint16) error {
 	return n.forget(shards, func(r *Request, k wire.Key, _ uint32, _ *cell) { n.take(r, k) }, nil)
 }
 
-// Usage is [dataplane.Plane].Usage. The memory is that of the registers, which are there from the beginning.
+// Memory is [dataplane.Plane].Memory: that of the registers, which are there from the beginning.
+func (n *Node) Memory() (uint64, error) {
+	return uint64(MaxObjects*len(objectArrays)*8 + MaxSessions*8*8), nil
+}
+
+// Usage is [dataplane.Plane].Usage.
 func (n *Node) Usage() (dataplane.Usage, error) {
 	n.mu.Lock()
 	objects := len(n.places)
@@ -215,8 +220,7 @@ func (n *Node) Usage() (dataplane.Usage, error) {
 	var used [1]uint64
 	r.Read(regSessionEntriesUsed, 0, used[:])
 	err := n.sw.Do(&r)
-	memory := uint64(MaxObjects*len(objectArrays)*8 + MaxSessions*8*8)
-	return dataplane.Usage{Objects: objects, Sessions: int(used[0]), MemoryBytes: memory}, err
+	return dataplane.Usage{Objects: objects, Sessions: int(used[0])}, err
 }
 
 // Collect implements [dataplane.Plane]: versions of a switch begin at 1, so it keeps its tombstones.

@@ -30,6 +30,7 @@ func (p onHarness) Renew(until uint64) error                     { return p.Harn
 func (p onHarness) Counters() (chain.Counters, error)            { return p.Harness.Counters() }
 func (p onHarness) Loads() ([]dataplane.ShardLoad, error)        { return p.Harness.Loads() }
 func (p onHarness) Usage() (dataplane.Usage, error)              { return p.Harness.Usage() }
+func (p onHarness) Memory() (uint64, error)                      { return p.Harness.Memory() }
 func (p onHarness) SetHeart(h chain.Heart) error                 { return p.Harness.SetHeart(h) }
 func (p onHarness) Granted() (chain.Granted, error)              { return p.Harness.Granted() }
 func (p onHarness) Drop(shards []uint16) error                   { return p.Harness.Drop(shards) }

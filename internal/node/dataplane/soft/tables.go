@@ -15,15 +15,22 @@ const (
 	// visitBatch is how many sessions or objects are copied out at a time, so that a walk over many never holds up
 	// packets.
 	visitBatch = 256
-	// sampled is how many objects Usage looks at; it takes the mean of their values for all.
+	// sampled is how many objects Memory looks at; it takes the mean of their values for all.
 	sampled = 1024
 
 	objectBytes  = uint64(unsafe.Sizeof(wire.Key{}) + unsafe.Sizeof((*chain.Object)(nil)) + unsafe.Sizeof(chain.Object{}))
 	sessionBytes = uint64(unsafe.Sizeof(chain.SessionKey{}) + unsafe.Sizeof(chain.Session{}))
 )
 
-// Usage returns how much of the tables is taken. The memory is an estimate: of the entries and of their values.
+// Usage implements [dataplane.Plane].
 func (p *Plane) Usage() (dataplane.Usage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return dataplane.Usage{Objects: len(p.node.Objects()), Sessions: len(p.node.Sessions())}, nil
+}
+
+// Memory returns an estimate of the memory of the entries and of their values.
+func (p *Plane) Memory() (uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	objects, sessions := len(p.node.Objects()), len(p.node.Sessions())
@@ -39,7 +46,7 @@ func (p *Plane) Usage() (dataplane.Usage, error) {
 	if seen > 0 {
 		memory += valueBytes * uint64(objects) / seen
 	}
-	return dataplane.Usage{Objects: objects, Sessions: sessions, MemoryBytes: memory}, nil
+	return memory, nil
 }
 
 // Dirty returns up to limit objects that are not clean, but for those that this node commits. It looks at no others.

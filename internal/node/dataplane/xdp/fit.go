@@ -23,6 +23,8 @@ import (
 // runs.
 const (
 	watchPorts = 100 * time.Millisecond
+	// watchJudged is the time between two looks once all ports are judged: drivers take long to list their counters.
+	watchJudged = time.Second
 	// peersWithin is how long after its start a node's neighbours over veth may take to attach programs of their own:
 	// those of a chain are started one after the other.
 	peersWithin = 10 * time.Second
@@ -102,7 +104,7 @@ func fitting(ports []port, mode Mode) (Mode, string, error) {
 // WatchPorts notices ports out of which native answers do not come, until ctx ends. It falls back to generic mode,
 // or, where the user insists on native, says so. A port that came later and that nobody named is left out instead.
 func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(watchPorts)
+	tick := time.NewTimer(watchPorts)
 	defer tick.Stop()
 	watched := make(map[int]*watchedPort)
 	for {
@@ -115,6 +117,7 @@ func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 			return
 		}
 		at, why := p.findMute(watched)
+		tick.Reset(watchAgain(watched))
 		if why == "" {
 			continue
 		}
@@ -140,6 +143,16 @@ type watchedPort struct {
 	since  time.Time
 	judged bool
 	last   sent
+}
+
+// watchAgain returns the time until the next look at ports.
+func watchAgain(watched map[int]*watchedPort) time.Duration {
+	for _, w := range watched {
+		if !w.judged {
+			return watchPorts
+		}
+	}
+	return watchJudged
 }
 
 // findMute finds a port out of which answers do not come; without a reason there is none. watched is by index.

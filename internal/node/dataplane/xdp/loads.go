@@ -92,20 +92,24 @@ func (t *tables) Loads() ([]dataplane.ShardLoad, error) {
 
 // Usage implements [dataplane.Plane].
 func (t *tables) Usage() (dataplane.Usage, error) {
-	u := dataplane.Usage{
+	return dataplane.Usage{
 		Objects:  int(atomic.LoadUint64(&t.usage[tableObjects])),
 		Sessions: int(atomic.LoadUint64(&t.usage[tableSessions])),
-	}
+	}, nil
+}
+
+// Memory implements [dataplane.Plane].
+func (t *tables) Memory() (sum uint64, err error) {
 	for _, m := range []*ebpf.Map{
 		t.objects.Objects, t.objects.Sessions, t.objects.Chains, t.objects.Live, t.objects.Counters, t.objects.Loads,
 	} {
 		info, err := m.Info()
 		if err != nil {
-			return u, err
+			return sum, err
 		}
 		if bytes, ok := info.Memlock(); ok {
-			u.MemoryBytes += bytes
+			sum += bytes
 		}
 	}
-	return u, nil
+	return sum, nil
 }
