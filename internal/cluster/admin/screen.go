@@ -44,7 +44,8 @@ func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	fmt.Fprintln(&head, clip(s.controllers(snap), s.Width))
 	fmt.Fprintln(&head, clip(s.shards(snap), s.Width))
 	if others := snap.otherVersions(); len(others) > 0 {
-		fmt.Fprintln(&head, clip(s.paint(yellow, fmt.Sprintf("other versions than %s  %s", build.Name(), strings.Join(others, "  "))), s.Width))
+		text := fmt.Sprintf("other versions than %s  %s", build.Name(), strings.Join(others, "  "))
+		fmt.Fprintln(&head, clip(s.paint(yellow, text), s.Width))
 	}
 	for _, k := range snap.Keyspaces {
 		fmt.Fprintln(&head, clip(s.keyspace(&k), s.Width))

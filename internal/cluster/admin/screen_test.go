@@ -122,8 +122,10 @@ func TestTextIsCutBetweenCharactersAndColours(t *testing.T) {
 
 func TestOtherVersionsAreShown(t *testing.T) {
 	snap := &Snapshot{
-		Nodes:       []Node{{Name: "n1", Version: build.Name()}, {Name: "n2", Version: "v0.0.1"}, {Name: "n3"}},
-		Controllers: []Controller{{Address: "c1", Leads: true, Version: build.Name()}, {Address: "c2", Reachable: true, Version: "v0.0.2"}},
+		Nodes: []Node{{Name: "n1", Version: build.Name()}, {Name: "n2", Version: "v0.0.1"}, {Name: "n3"}},
+		Controllers: []Controller{
+			{Address: "c1", Leads: true, Version: build.Name()}, {Address: "c2", Reachable: true, Version: "v0.0.2"},
+		},
 	}
 	want := "other versions than " + build.Name() + "  n2 v0.0.1  c2 v0.0.2\n"
 	if text := (Screen{}).Draw(time.Unix(1, 0), snap, new(Progress)); !strings.Contains(text, want) {

@@ -149,7 +149,8 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 			SilentMS: n.GetSilentMs(), Trouble: n.GetTrouble(), Version: n.GetVersion()})
 	}
 	for _, c := range in.GetControllers() {
-		s.Controllers = append(s.Controllers, Controller{c.GetAddress(), c.GetLeads(), c.GetReachable(), c.GetChange(), c.GetVersion()})
+		s.Controllers = append(s.Controllers,
+			Controller{c.GetAddress(), c.GetLeads(), c.GetReachable(), c.GetChange(), c.GetVersion()})
 	}
 	for _, k := range in.GetKeyspaces() {
 		s.Keyspaces = append(s.Keyspaces, keyspaceOf(k))

@@ -64,8 +64,9 @@ func (c *cluster) versionsKnown() {
 	c.t.Helper()
 	c.eventually("the versions of all nodes and controllers", func() bool {
 		s := c.status()
-		return !slices.ContainsFunc(s.Nodes, func(n *controllerv1.NodeStatus) bool { return n.Version != build.Name() }) &&
-			!slices.ContainsFunc(s.Controllers, func(p *controllerv1.ControllerStatus) bool { return p.Version != build.Name() })
+		own := build.Name()
+		return !slices.ContainsFunc(s.Nodes, func(n *controllerv1.NodeStatus) bool { return n.Version != own }) &&
+			!slices.ContainsFunc(s.Controllers, func(p *controllerv1.ControllerStatus) bool { return p.Version != own })
 	})
 }
 

@@ -134,7 +134,8 @@ type membershipStream struct {
 
 func newMembershipStream(node reconfig.NodeID, h reconfig.Registration, version string) *membershipStream {
 	return &membershipStream{
-		node: node, registration: h, version: version, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1),
+		node: node, registration: h, version: version,
+		replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1),
 	}
 }
 

@@ -130,13 +130,17 @@ func (c *Controller) nodeStatus(n *reconfig.Node, s *reconfig.NodeStatus) *contr
 
 func (c *Controller) controllerStatus(address string) *controllerv1.ControllerStatus {
 	if address == c.options.Address {
-		return &controllerv1.ControllerStatus{Address: address, Leads: true, Reachable: true, Change: c.view.change(), Version: build.Name()}
+		return &controllerv1.ControllerStatus{
+			Address: address, Leads: true, Reachable: true, Change: c.view.change(), Version: build.Name(),
+		}
 	}
 	p := c.peers.get(address)
 	if p == nil { // the set has changed meanwhile
 		return &controllerv1.ControllerStatus{Address: address}
 	}
-	return &controllerv1.ControllerStatus{Address: address, Reachable: p.reachable(), Change: p.change.Load(), Version: p.programVersion()}
+	return &controllerv1.ControllerStatus{
+		Address: address, Reachable: p.reachable(), Change: p.change.Load(), Version: p.programVersion(),
+	}
 }
 
 // askPeers lets the others say whether they have a change, and their versions, and waits for them, but not long.

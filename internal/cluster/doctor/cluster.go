@@ -101,7 +101,9 @@ func OfReports(reports []*agent.Report) (list []finding.Finding) {
 		}
 		list = append(list, f)
 		if other := build.Other(r.Version); other != "" && r.Error == "" {
-			list = append(list, finding.Finding{Check: "version", About: r.Name, State: finding.Warning, Text: other, Remedy: build.Order})
+			list = append(list, finding.Finding{
+				Check: "version", About: r.Name, State: finding.Warning, Text: other, Remedy: build.Order,
+			})
 		}
 	}
 	return list

@@ -6,8 +6,8 @@ const (
 	// agentBeats is how many heartbeat intervals pass between two heartbeats of an agent to a controller that does not
 	// need them. It has to be less than a node may be silent, [Settings.Suspect], by default.
 	agentBeats = 3
-	// sparedBeats is the same while no controller needs them. It has to be at most half of the time after which an agent
-	// does not count as heard, by default.
+	// sparedBeats is the same while no controller needs them. It has to be at most half of the time after which an
+	// agent does not count as heard, by default.
 	sparedBeats = 6
 )
 

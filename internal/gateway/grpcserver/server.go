@@ -29,8 +29,8 @@ type Options struct {
 	// Waits reports whether a unary method may wait for long, such as for a lock. Of all other unary calls of a
 	// connection [maxRunning] are answered at a time. nil: none waits.
 	Waits func(method string) bool
-	// Ended is called once for each gRPC call, with the code of its answer; Canceled if the client has reset it. It must not
-	// wait. nil: nothing is called.
+	// Ended is called once for each gRPC call, with the code of its answer; Canceled if the client has reset it. It
+	// must not wait. nil: nothing is called.
 	Ended func(method string, code codes.Code)
 	// Memory bounds requests and answers of all connections. nil: [DefaultMemory] for this server alone.
 	Memory *Memory

@@ -49,7 +49,8 @@ func (c *inside) open(ctx context.Context, method string) (*insideClient, error)
 		return nil, status.FromContextError(err).Err()
 	}
 	call := &insideCall{
-		codec: c.of.codec, requests: make(chan mem.BufferSlice), answers: make(chan mem.BufferSlice), ended: make(chan struct{}),
+		codec: c.of.codec, requests: make(chan mem.BufferSlice), answers: make(chan mem.BufferSlice),
+		ended: make(chan struct{}),
 	}
 	ctx, stop := context.WithCancel(ctx)
 	go func() {

@@ -37,8 +37,8 @@ type Call struct {
 	Answer func(down grpc.ServerStream) error
 }
 
-// New makes the services. codec is that of the messages which handle receives and sends. probe is a key that a serializable
-// read may ask for.
+// New makes the services. codec is that of the messages which handle receives and sends. probe is a key that a
+// serializable read may ask for.
 func New(codec encoding.CodecV2, probe []byte, handle func(method string, down grpc.ServerStream) error) *Services {
 	s := &Services{
 		Handle: handle, client: clientv3.NewCtxClient(context.Background()), codec: codec, probe: probe,
@@ -61,8 +61,8 @@ func Waits(method string) bool {
 // Close ends the calls that the services make.
 func (s *Services) Close() { _ = s.client.Close() } // its error is that of the context that it ends
 
-// Ending is called when the calls of clients begin to be cut off. The services may clean up after these until end is called,
-// or for d at most.
+// Ending is called when the calls of clients begin to be cut off. The services may clean up after these until end is
+// called, or for d at most.
 func (s *Services) Ending(d time.Duration) (end func()) {
 	cleaned := time.AfterFunc(d, s.Close)
 	return func() { cleaned.Stop(); s.Close() }

@@ -13,7 +13,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
-// jsonCalls are calls in JSON, in an order in which each finds what those before it have left. Keys and values are in base64.
+// jsonCalls are calls in JSON, in an order in which each finds what those before it have left. Keys and values are in
+// base64.
 var jsonCalls = []struct{ path, body string }{
 	{"/v3/kv/range", `{"key":"a2V5"}`},
 	{"/v3/kv/put", `{"key":"a2V5","value":"MQ=="}`},

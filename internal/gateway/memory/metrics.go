@@ -36,8 +36,8 @@ func newAppends() prometheus.Histogram {
 
 // registry returns the gateway's metrics.
 func (g *Gateway) registry() *prometheus.Registry {
-	return metrics.New(g.appends, g.calls.handled, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge, revGauge, oldestGauge,
-		bytesGauge, quotaGauge, relayGauge, silenceGauge, hasLeader, isLeader, sizeGauge))
+	return metrics.New(g.appends, g.calls.handled, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge,
+		revGauge, oldestGauge, bytesGauge, quotaGauge, relayGauge, silenceGauge, hasLeader, isLeader, sizeGauge))
 }
 
 // Metrics of a keyspace on disks.

@@ -40,8 +40,8 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// handled returns how many calls of a method ended with a code, as the metrics say. The last one may have its answer, and
-// not be counted yet.
+// handled returns how many calls of a method ended with a code, as the metrics say. The last one may have its answer,
+// and not be counted yet.
 func handled(t *testing.T, from prometheus.Gatherer, method, code string) (n float64) {
 	t.Helper()
 	families, err := from.Gather()
@@ -78,7 +78,9 @@ func TestCallsAreCounted(t *testing.T) {
 		t.Error("an unknown method had no error")
 	}
 	for _, want := range []struct{ method, code string }{{"Put", "InvalidArgument"}, {"Range", "OutOfRange"}} {
-		eventually(t, want.method+" is counted", func() bool { return handled(t, g.registry(), want.method, want.code) == 1 })
+		eventually(t, want.method+" is counted", func() bool {
+			return handled(t, g.registry(), want.method, want.code) == 1
+		})
 	}
 	if n := handled(t, g.registry(), "This", "Unimplemented"); n != 0 {
 		t.Errorf("%v calls of an unknown method were counted", n)
@@ -92,8 +94,8 @@ func (nothing) Marshal(any) ([]byte, error) { return nil, nil }
 func (nothing) Unmarshal([]byte, any) error { return nil }
 func (nothing) Name() string                { return "nothing" }
 
-// TestDiskMetricsPage compares docs/metrics.md with a gateway of a keyspace on disks, which also counts syncs under etcd's
-// name.
+// TestDiskMetricsPage compares docs/metrics.md with a gateway of a keyspace on disks, which also counts syncs under
+// etcd's name.
 func TestDiskMetricsPage(t *testing.T) {
 	w := newOnDisk(t)
 	g := w.start("a")

@@ -41,7 +41,9 @@ type lockClients struct {
 func locksAt(t *testing.T, address string) *lockClients {
 	t.Helper()
 	c := connect(t, address)
-	return &lockClients{v3lockpb.NewLockClient(c), v3electionpb.NewElectionClient(c), pb.NewLeaseClient(c), pb.NewKVClient(c), c}
+	return &lockClients{
+		v3lockpb.NewLockClient(c), v3electionpb.NewElectionClient(c), pb.NewLeaseClient(c), pb.NewKVClient(c), c,
+	}
 }
 
 // grant makes a lease with a number, which decides the names of keys.

@@ -97,7 +97,8 @@ func TestCleanLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestVersionsOfGateways: what a gateway says about itself has its version, which is compared with that of this program.
+// TestVersionsOfGateways: what a gateway says about itself has its version, which is compared with that of this
+// program.
 func TestVersionsOfGateways(t *testing.T) {
 	etcd := startEtcd(t)
 	startCached(t, etcd, startChain(t, 3, 1), Cache{})

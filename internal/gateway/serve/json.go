@@ -40,12 +40,14 @@ func AddJSON(ctx context.Context, mux *http.ServeMux, conn *grpc.ClientConn, max
 func jsonCalls(ctx context.Context, conn *grpc.ClientConn) (http.Handler, error) {
 	mux := runtime.NewServeMux(runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.HTTPBodyMarshaler{
 		Marshaler: &runtime.JSONPb{
-			MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}, UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
+			MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true},
+			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
 		},
 	}))
 	for _, register := range []func(context.Context, *runtime.ServeMux, *grpc.ClientConn) error{
 		etcdgw.RegisterKVHandler, etcdgw.RegisterWatchHandler, etcdgw.RegisterLeaseHandler, etcdgw.RegisterClusterHandler,
-		etcdgw.RegisterMaintenanceHandler, etcdgw.RegisterAuthHandler, lockgw.RegisterLockHandler, electiongw.RegisterElectionHandler,
+		etcdgw.RegisterMaintenanceHandler, etcdgw.RegisterAuthHandler, lockgw.RegisterLockHandler,
+		electiongw.RegisterElectionHandler,
 	} {
 		if err := register(ctx, mux, conn); err != nil {
 			return nil, fmt.Errorf("the JSON gateway: %w", err)
@@ -55,5 +57,6 @@ func jsonCalls(ctx context.Context, conn *grpc.ClientConn) (http.Handler, error)
 		outgoing.Method = http.MethodPost
 		return outgoing
 	}
-	return wsproxy.WebsocketProxy(mux, wsproxy.WithRequestMutator(post), wsproxy.WithMaxRespBodyBufferSize(maxAnswerBytes)), nil
+	return wsproxy.WebsocketProxy(mux, wsproxy.WithRequestMutator(post),
+		wsproxy.WithMaxRespBodyBufferSize(maxAnswerBytes)), nil
 }

@@ -21,9 +21,9 @@ type Replica struct {
 	actions []Action
 	record  Record
 
-	// The own disk. promised is the lowest era of which entries may still be stored; it only rises. last is what the disk
-	// has when all writes are synced, and durable what it has now. writes are those not synced yet, in the order of seq,
-	// and the newest one has last. asks wait for their syncs, in the same order.
+	// The own disk. promised is the lowest era of which entries may still be stored; it only rises. last is what the
+	// disk has when all writes are synced, and durable what it has now. writes are those not synced yet, in the order
+	// of seq, and the newest one has last. asks wait for their syncs, in the same order.
 	promised uint64
 	last     Position
 	durable  Position
@@ -31,8 +31,8 @@ type Replica struct {
 	writes   []write
 	asks     []ask
 
-	// The log. era is the active one of record. Once the replica has entered it, at.Next is the next entry to read. At most
-	// one read of the log is on its way (reading), and only its answer counts (call).
+	// The log. era is the active one of record. Once the replica has entered it, at.Next is the next entry to read. At
+	// most one read of the log is on its way (reading), and only its answer counts (call).
 	era     uint64
 	entered bool // the replica has the state with which the era begins, and follows its log
 	at      Cursor

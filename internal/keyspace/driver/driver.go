@@ -32,8 +32,8 @@ type Options struct {
 	// Begin writes the state with which the first era begins, if this gateway makes that era. nil: nothing.
 	Begin func(io.Writer) error
 
-	// PollEvery is the time between looks at the log's end that nothing asked for. Gateways tell each other of entries, so
-	// these looks find only what a lost report would have told. 0: 20 ms.
+	// PollEvery is the time between looks at the log's end that nothing asked for. Gateways tell each other of entries,
+	// so these looks find only what a lost report would have told. 0: 20 ms.
 	PollEvery       time.Duration
 	RecoverAfter    time.Duration // how long a recovery is due before one begins; 0: 300 ms
 	ReplaceAfter    time.Duration // how long a disk is silent before another takes its place; 0: a minute

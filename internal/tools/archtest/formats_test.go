@@ -51,7 +51,8 @@ func TestUpgradesListsFormats(t *testing.T) {
 	}
 	for at, value := range values {
 		if defined[at] != value {
-			t.Errorf("%s says that %s is %s, and it is %q: does this release read the format before?", page, at, value, defined[at])
+			t.Errorf("%s says that %s is %s, and it is %q: does this release read the format before?",
+				page, at, value, defined[at])
 		}
 	}
 }

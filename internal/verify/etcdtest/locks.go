@@ -61,7 +61,8 @@ func LocksAlike(t *testing.T, address, etcd string) {
 			return s.Leader(c, &v3electionpb.LeaderRequest{Name: []byte("x")})
 		},
 		"a large value": func(c context.Context, s *locks) (any, error) {
-			return s.Campaign(c, &v3electionpb.CampaignRequest{Name: []byte("seat"), Lease: 0xb1, Value: bytes.Repeat([]byte{'x'}, 1700<<10)})
+			value := bytes.Repeat([]byte{'x'}, 1700<<10)
+			return s.Campaign(c, &v3electionpb.CampaignRequest{Name: []byte("seat"), Lease: 0xb1, Value: value})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +71,8 @@ func LocksAlike(t *testing.T, address, etcd string) {
 			if status.Code(err) != status.Code(expected) || fmt.Sprint(err) != fmt.Sprint(expected) {
 				t.Errorf("the gateway answers %v, and etcd %v", err, expected)
 			}
-			leading := metadata.AppendToOutgoingContext(t.Context(), rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+			leading := metadata.AppendToOutgoingContext(t.Context(), rpctypes.MetadataRequireLeaderKey,
+				rpctypes.MetadataHasLeader)
 			if _, err = call(leading, got); fmt.Sprint(err) != fmt.Sprint(expected) {
 				t.Errorf("with a leader: %v, and etcd %v", err, expected)
 			}

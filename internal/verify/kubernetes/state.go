@@ -36,7 +36,8 @@ type state struct {
 	NoWatchCache bool `json:"no_watch_cache"`
 	MemoryLeases bool `json:"memory_leases"` // leases are in the chain's memory, not in the etcd
 
-	// Keyspace is the number of the keyspace on disks that has the objects; 0: etcd has them. Keyspaces were made so far.
+	// Keyspace is the number of the keyspace on disks that has the objects; 0: etcd has them. Keyspaces were made so
+	// far.
 	Keyspace  int `json:"keyspace,omitempty"`
 	Keyspaces int `json:"keyspaces,omitempty"`
 	// APIAway: no API server is to run. Moving: neither etcd nor gateways of a keyspace are, because objects are moved.

@@ -127,7 +127,8 @@ var names = map[string]string{
 var ofRaft = []string{
 	"advertise-client-urls", "initial-", "listen-peer-urls", "peer-", "snapshot-c", "strict-reconfig-check", "log-level",
 	"heartbeat-interval", "election-timeout", "pre-vote", "backend-", "experimental-", "corrupt-check-time",
-	"compact-hash-check", "feature-gates", "client-cert-auth", "warning-", "compaction-", "listen-client-urls", "max-wals", "max-snapshots",
+	"compact-hash-check", "feature-gates", "client-cert-auth", "warning-", "compaction-", "listen-client-urls",
+	"max-wals", "max-snapshots",
 	"bootstrap-defrag-threshold-megabytes", "memory-mlock", "logger", "log-outputs",
 }
 
