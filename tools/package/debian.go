@@ -26,7 +26,7 @@ func (r *release) debian(generated, arch string) (string, error) {
 		Section: "database", Priority: "optional", Maintainer: "NetCRAQ contributors", Homepage: "https://github.com/netcraq/netcraq",
 		Description: "Strongly consistent key-value store in the network's data plane\n" +
 			"Nodes answer in the kernel (XDP). Controllers form and repair chains of nodes.\n" +
-			"A gateway and a member serve the clients of etcd.",
+			"A gateway, a member and a keyspace on disks serve the clients of etcd.",
 		License: "Apache-2.0",
 		Overridables: nfpm.Overridables{
 			Depends: []string{"passwd"}, Contents: contents,

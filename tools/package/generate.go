@@ -21,6 +21,7 @@ import (
 var settings = map[string]map[string]string{
 	"controller": {"data-dir": "/var/lib/netcraq/controller"},
 	"gateway":    {"data-dir": "/var/lib/netcraq/gateway"},
+	"keyspace":   {"data-dir": "/var/lib/netcraq/keyspace"},
 	"node":       {},
 }
 

@@ -63,7 +63,8 @@ func TestContents(t *testing.T) {
 	for _, path := range []string{
 		"/usr/bin/netcraq", "/usr/bin/netcraq-cni", "/lib/systemd/system/netcraq-node.service",
 		"/lib/systemd/system/netcraq-controller.service", "/lib/systemd/system/netcraq-gateway.service",
-		"/lib/systemd/system/netcraq-etcd.service", "/etc/netcraq/node.yaml", "/etc/netcraq/controller.yaml", "/etc/netcraq/gateway.yaml",
+		"/lib/systemd/system/netcraq-etcd.service", "/lib/systemd/system/netcraq-keyspace.service", "/etc/netcraq/node.yaml",
+		"/etc/netcraq/controller.yaml", "/etc/netcraq/gateway.yaml", "/etc/netcraq/keyspace.yaml",
 		"/etc/netcraq/etcd.env", "/usr/share/man/man1/netcraq-node.1.gz", "/usr/share/bash-completion/completions/netcraq",
 		"/usr/share/doc/netcraq/copyright", "/usr/share/doc/netcraq/install.md",
 	} {
@@ -127,7 +128,7 @@ func TestUnits(t *testing.T) {
 		t.Skip("systemd-analyze is not installed")
 	}
 	units, err := filepath.Glob(filepath.Join(root, "deploy/systemd/*.service"))
-	if err != nil || len(units) != 4 {
+	if err != nil || len(units) != 5 {
 		t.Fatalf("%q, %v", units, err)
 	}
 	dir := t.TempDir()
