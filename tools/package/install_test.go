@@ -152,6 +152,14 @@ func (m *machine) ready(name string) {
 	}
 }
 
+// etcd calls a method of etcd's KV service at the machine's gateway of a keyspace, in JSON. It is repeated while no
+// gateway is active.
+func (m *machine) etcd(method, request string) string {
+	m.t.Helper()
+	return m.must("curl", "--silent", "--show-error", "--fail", "--retry", "100", "--retry-all-errors", "--retry-delay", "1",
+		"--retry-max-time", "120", fmt.Sprintf("http://192.0.2.%d:2379/v3/kv/%s", m.number, method), "--data", request)
+}
+
 // stop ends a unit by a signal, and waits for its end.
 func (m *machine) stop(name string, signal syscall.Signal) {
 	m.t.Helper()
@@ -197,8 +205,8 @@ func isWhiteout(path string) bool {
 	return syscall.Lstat(path, &s) == nil && s.Mode&syscall.S_IFMT == syscall.S_IFCHR && s.Rdev == 0
 }
 
-// TestInstalled installs a package on three machines, forms a cluster by the units' own commands, cuts a machine's power,
-// upgrades, and removes the package. `make test-package` runs it, in namespaces of its own.
+// TestInstalled installs a package on three machines, forms a cluster with a keyspace on disks by the units' own commands,
+// cuts a machine's power, upgrades, and removes the package. `make test-package` runs it, in namespaces of its own.
 func TestInstalled(t *testing.T) {
 	first, next := os.Getenv("PACKAGE"), os.Getenv("NEXT_PACKAGE")
 	if first == "" || next == "" {
@@ -213,16 +221,18 @@ func TestInstalled(t *testing.T) {
 		m.configure("controller.yaml", fmt.Sprintf("name: c%d\nshards: 16\n%s", n, controllers))
 		m.configure("node.yaml", fmt.Sprintf("name: n%d\naddr: 192.0.2.%d:4411\njoin: [%s]\nmetrics: 192.0.2.%d:9414\nport-if: [eth0]\n",
 			n, n, strings.ReplaceAll(all, ",", ", "), n))
+		m.configure("keyspace.yaml", fmt.Sprintf("listen: 192.0.2.%d:2379\ncontrollers: [%s]\n", n,
+			strings.ReplaceAll(all, ",", ", ")))
 		three = append(three, m)
 	}
 	t.Cleanup(func() {
 		for _, m := range three {
-			for _, name := range []string{"node", "controller"} {
+			for _, name := range []string{"keyspace", "node", "controller"} {
 				m.stop(name, syscall.SIGKILL)
 			}
 		}
 	})
-	for _, name := range []string{"controller", "node"} {
+	for _, name := range []string{"controller", "node", "keyspace"} {
 		for _, m := range three {
 			m.start(name)
 		}
@@ -238,24 +248,34 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 	use(three[0], "formed")
+	three[0].etcd("put", `{"key": "Zm9v", "value": "YmFy"}`)
 	t.Log(three[0].must("netcraq", "status", "--controllers", all))
 	sh(t, "ip link set port3 down") // the power of a machine is cut
-	three[2].stop("node", syscall.SIGKILL)
-	three[2].stop("controller", syscall.SIGKILL)
+	for _, name := range []string{"keyspace", "node", "controller"} {
+		three[2].stop(name, syscall.SIGKILL)
+	}
 	use(three[0], "repaired")
 	before := three[0].must("cat", "/etc/netcraq/node.yaml")
 	three[0].install(next)
 	if three[0].must("cat", "/etc/netcraq/node.yaml") != before {
 		t.Error("the upgrade changed a configuration file")
 	}
-	three[0].stop("node", syscall.SIGTERM)
-	three[0].start("node")
-	three[0].ready("node")
+	for _, name := range []string{"node", "keyspace"} {
+		three[0].stop(name, syscall.SIGTERM)
+		three[0].start(name)
+		three[0].ready(name)
+	}
 	use(three[1], "upgraded")
+	for _, m := range three[:2] {
+		if answer := m.etcd("range", `{"key": "Zm9v"}`); !strings.Contains(answer, `"value":"YmFy"`) {
+			t.Errorf("machine %d: the keyspace answers %s", m.number, answer)
+		}
+	}
 	for _, key := range []string{"formed", "repaired"} {
 		three[0].must("netcraq", "get", key, "--controllers", all, "--timeout", "1m")
 	}
 	for _, m := range slices.Backward(three) {
+		m.stop("keyspace", syscall.SIGTERM)
 		m.stop("node", syscall.SIGTERM)
 		m.stop("controller", syscall.SIGTERM)
 		m.must("dpkg", "--purge", "netcraq")
