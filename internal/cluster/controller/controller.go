@@ -180,7 +180,7 @@ func (c *Controller) newServer() *grpc.Server {
 		grpc.StaticStreamWindowSize(message.WindowBytes), grpc.StaticConnWindowSize(message.WindowBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silentAfter, Timeout: silentAfter}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: silentAfter / 2, PermitWithoutStream: true}),
-	}, c.options.Identity.ServerOptions()...)...)
+	}, c.options.Identity.ServerOptions(c.options.Log)...)...)
 	controllerv1.RegisterControllerServer(server, c)
 	return server
 }

@@ -142,12 +142,8 @@ func (c *Controller) SetKeyspace(
 		return nil, status.Error(codes.Aborted, err.Error())
 	}
 	now, swapped, err := c.setKeyspace(ctx, version, after)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case swapped && (before == nil || before.Record.Newest() != after.Record.Newest() || after.Recovering == 0):
-		c.log.Info("a gateway asked for a change", "keyspace", after.Name, "era", after.Active.Number,
-			"prepared", after.Recovering, "disks", len(after.Active.Set), "version", now)
 	}
 	return &controllerv1.SetKeyspaceResponse{Swapped: swapped, Version: now}, nil
 }

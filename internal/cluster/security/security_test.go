@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,11 +48,16 @@ func identity(t *testing.T, dir string, role Role) *Identity {
 // serve runs both APIs without an implementation: a call that is allowed is answered UNIMPLEMENTED.
 func serve(t *testing.T, i *Identity) string {
 	t.Helper()
+	return serveWith(t, i, slog.New(slog.DiscardHandler))
+}
+
+func serveWith(t *testing.T, i *Identity, log *slog.Logger) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(i.ServerOptions()...)
+	server := grpc.NewServer(i.ServerOptions(log)...)
 	agentv1.RegisterAgentServer(server, agentv1.UnimplementedAgentServer{})
 	controllerv1.RegisterControllerServer(server, controllerv1.UnimplementedControllerServer{})
 	go server.Serve(listener)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -29,12 +30,13 @@ func (i *Identity) DialOption() grpc.DialOption {
 	return grpc.WithCredentialsBundle(&bundle{i, named{transport}})
 }
 
-// ServerOptions secure a server, and check the role of each caller.
-func (i *Identity) ServerOptions() []grpc.ServerOption {
+// ServerOptions secure a server, check the role of each caller, and log the calls that change something.
+func (i *Identity) ServerOptions(log *slog.Logger) []grpc.ServerOption {
 	if i == nil {
-		return nil
+		return []grpc.ServerOption{audit(log)}
 	}
 	return []grpc.ServerOption{
+		audit(log), // before the checks, to log what they refuse
 		grpc.Creds(credentials.NewTLS(&tls.Config{
 			MinVersion:       tls.VersionTLS13,
 			ClientAuth:       tls.RequireAnyClientCert, // VerifyConnection verifies it, to count why one is refused
