@@ -130,7 +130,7 @@ func objects(text string) []string {
 }
 
 // own are kinds of others, whose types are not Kubernetes'.
-var own = []string{"kind: ServiceMonitor"}
+var own = []string{"kind: ServiceMonitor", "kind: PodMonitor"}
 
 // checkObjects returns an error for fields that Kubernetes does not know, and for values of another type.
 func checkObjects(text []byte) error {

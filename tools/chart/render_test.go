@@ -42,7 +42,7 @@ func TestEveryValue(t *testing.T) {
 	if err := checkObjects(text); err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"--etcd-endpoints=192.0.2.9:2379", "kind: ServiceMonitor", "kind: NetworkPolicy",
+	for _, want := range []string{"--etcd-endpoints=192.0.2.9:2379", "kind: ServiceMonitor", "kind: PodMonitor", "kind: NetworkPolicy",
 		"netcraq.json: |", "--labels=zone=$(ZONE),rack=$(RACK)", "--objects=5", "path: /etc/netcraq/identity/node,",
 		"path: /etc/netcraq/identity/controller,"} {
 		if !strings.Contains(string(text), want) {
