@@ -382,6 +382,11 @@ test-languages: bpf ## Run the scenarios of clients in Go and other languages, a
 	@scripts/setup.sh test
 	@set -o pipefail; CI=true NETCRAQ_TABLE=1 go test -count=1 -v -timeout 10m ./clients/... | grep -vE '^ *(=== |--- PASS: .*/)'
 
+.PHONY: test-dissector
+test-dissector: ## Have tshark dissect messages of all kinds, and compare; installs it (root)
+	command -v tshark >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends tshark
+	go test -count=1 -v -run TestDissector ./internal/tools/wiregen
+
 # The browser takes longer than CI has for one page. PICTURES=DIR: pictures of it are written there.
 .PHONY: test-dashboard
 test-dashboard: ## Drive the dashboard's page in a headless Chromium, which must be installed

@@ -62,6 +62,7 @@ func (r *release) contents(generated, arch string) (files.Contents, error) {
 		filepath.Join(r.root, "deploy", "systemd", "*.service"):       "/lib/systemd/system/",
 		filepath.Join(r.root, "deploy", "prometheus", "*.rules.yaml"): "/usr/share/doc/netcraq/",
 		filepath.Join(r.root, "docs", "*.md"):                         "/usr/share/doc/netcraq/",
+		filepath.Join(r.root, "clients", "wireshark", "*.lua"):        "/usr/share/doc/netcraq/",
 		filepath.Join(generated, "man", "*"):                          "/usr/share/man/man1/",
 	} {
 		found, err := filepath.Glob(pattern)

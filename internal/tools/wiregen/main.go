@@ -1,6 +1,6 @@
 // Command wiregen writes everything that is derived from spec/wire.yaml: the Go constants and offsets, the C header
-// of the BPF programs, the P4 headers, the constants of the Python and C clients, and the reference page with its packet
-// diagrams.
+// of the BPF programs, the P4 headers, the constants of the Python and C clients, the dissector for Wireshark, and the
+// reference page with its packet diagrams.
 //
 // It is run by `make generate` from the project's root; `-check` compares instead of writing and exits with 1 if
 // a file is not current.
@@ -27,6 +27,7 @@ var outputs = []output{
 	{"p4/wire.p4", renderP4},
 	{"clients/python/src/netcraq/_wire.py", renderPython},
 	{"clients/c/netcraq_wire.h", renderCClient},
+	{"clients/wireshark/netcraq.lua", renderLua},
 	{"spec/wire.md", renderMarkdown},
 }
 
