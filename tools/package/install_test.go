@@ -205,6 +205,18 @@ func isWhiteout(path string) bool {
 	return syscall.Lstat(path, &s) == nil && s.Mode&syscall.S_IFMT == syscall.S_IFCHR && s.Rdev == 0
 }
 
+// set installs a package on machine n, and configures its units for a cluster of three machines.
+func (m *machine) set(deb string, n int) {
+	m.t.Helper()
+	const controllers = "192.0.2.1, 192.0.2.2, 192.0.2.3"
+	m.install(deb)
+	m.configure("controller.yaml", fmt.Sprintf("name: c%d\nshards: 16\n"+
+		"initial-cluster: [c1=192.0.2.1, c2=192.0.2.2, c3=192.0.2.3]\n", n))
+	m.configure("node.yaml", fmt.Sprintf("name: n%d\naddr: 192.0.2.%d:4411\njoin: [%s]\nmetrics: 192.0.2.%d:9414\n"+
+		"port-if: [eth0]\n", n, n, controllers, n))
+	m.configure("keyspace.yaml", fmt.Sprintf("listen: 192.0.2.%d:2379\ncontrollers: [%s]\n", n, controllers))
+}
+
 // TestInstalled installs a package on three machines, forms a cluster with a keyspace on disks by the units' own commands,
 // cuts a machine's power, upgrades, and removes the package. `make test-package` runs it, in namespaces of its own.
 func TestInstalled(t *testing.T) {
@@ -213,17 +225,11 @@ func TestInstalled(t *testing.T) {
 		t.Skip("make test-package names the packages")
 	}
 	sh(t, "mount --make-rprivate /; mount -t tmpfs tmpfs /run; ip link set lo up; ip link add switch0 type bridge; ip link set switch0 up")
-	const all, controllers = "192.0.2.1,192.0.2.2,192.0.2.3", "initial-cluster: [c1=192.0.2.1, c2=192.0.2.2, c3=192.0.2.3]\n"
+	const all = "192.0.2.1,192.0.2.2,192.0.2.3"
 	var three []*machine
 	for n := 1; n <= 3; n++ {
-		m := newMachine(t, n)
-		m.install(first)
-		m.configure("controller.yaml", fmt.Sprintf("name: c%d\nshards: 16\n%s", n, controllers))
-		m.configure("node.yaml", fmt.Sprintf("name: n%d\naddr: 192.0.2.%d:4411\njoin: [%s]\nmetrics: 192.0.2.%d:9414\nport-if: [eth0]\n",
-			n, n, strings.ReplaceAll(all, ",", ", "), n))
-		m.configure("keyspace.yaml", fmt.Sprintf("listen: 192.0.2.%d:2379\ncontrollers: [%s]\n", n,
-			strings.ReplaceAll(all, ",", ", ")))
-		three = append(three, m)
+		three = append(three, newMachine(t, n))
+		three[n-1].set(first, n)
 	}
 	t.Cleanup(func() {
 		for _, m := range three {
@@ -275,15 +281,21 @@ func TestInstalled(t *testing.T) {
 		three[0].must("netcraq", "get", key, "--controllers", all, "--timeout", "1m")
 	}
 	for _, m := range slices.Backward(three) {
-		m.stop("keyspace", syscall.SIGTERM)
-		m.stop("node", syscall.SIGTERM)
-		m.stop("controller", syscall.SIGTERM)
-		m.must("dpkg", "--purge", "netcraq")
-		if left := m.left(); len(left) > 0 {
-			t.Errorf("machine %d: the package left %q", m.number, left)
-		}
-		if out, err := m.run("getent", "passwd", "netcraq"); err == nil {
-			t.Errorf("machine %d: the user is left: %s", m.number, out)
-		}
+		m.remove()
+	}
+}
+
+// remove ends the units and removes the package, which leaves nothing.
+func (m *machine) remove() {
+	m.t.Helper()
+	for _, name := range []string{"keyspace", "node", "controller"} {
+		m.stop(name, syscall.SIGTERM)
+	}
+	m.must("dpkg", "--purge", "netcraq")
+	if left := m.left(); len(left) > 0 {
+		m.t.Errorf("machine %d: the package left %q", m.number, left)
+	}
+	if out, err := m.run("getent", "passwd", "netcraq"); err == nil {
+		m.t.Errorf("machine %d: the user is left: %s", m.number, out)
 	}
 }

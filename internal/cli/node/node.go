@@ -168,8 +168,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if err != nil {
 		return err
 	}
-	options.ServerOptions = identity.ServerOptions(options.Log)
-	options.DialOptions = []grpc.DialOption{identity.DialOption()}
+	options.ServerOptions, options.DialOptions = identity.ServerOptions(log), []grpc.DialOption{identity.DialOption()}
 	if err := flags.enlist(ctx, log, &options, identity.DialOption()); err != nil {
 		if ctx.Err() != nil { // ended while it waited for a controller
 			return nil
