@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -114,7 +115,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := serve(t, "127.66.13.2:0", maps{cluster: cluster})
-	secure := serve(t, "127.66.13.2:0", maps{cluster: cluster}, controller.ServerOptions()...)
+	secure := serve(t, "127.66.13.2:0", maps{cluster: cluster}, controller.ServerOptions(slog.New(slog.DiscardHandler))...)
 	admin := filepath.Join(certs, "admin")
 	for name, test := range map[string]struct {
 		given       Options

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/binary"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -234,7 +235,7 @@ func identities(t *testing.T, d *driver) {
 			t.Fatal(err)
 		}
 		w := newWorld(t, 3, pass)
-		return newSource(t, w.mapOf(1, 1, 0, 1, 2), identity.ServerOptions()...)
+		return newSource(t, w.mapOf(1, 1, 0, 1, 2), identity.ServerOptions(slog.New(slog.DiscardHandler))...)
 	}
 	right := serve("controller")
 	open := func(s *source, identity string, timeout int) Outcome {
