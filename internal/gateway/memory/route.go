@@ -125,7 +125,8 @@ func (g *Gateway) where() destination {
 // remote answers a call at the active gateway.
 type remote[A any] func(context.Context, *grpc.ClientConn, ...grpc.CallOption) (A, error)
 
-// route answers a read here, if this gateway is active, or has the active one answer it. It waits for one.
+// route answers a call here, if this gateway is active, or has the active one answer it. It waits for one. The call may
+// be made more than once.
 func route[A any](ctx context.Context, g *Gateway, local func(context.Context, *leader) (A, error),
 	remote remote[A]) (A, error) {
 	return await(ctx, g, func(to destination) (A, error) {
@@ -171,10 +172,18 @@ func ask[A any](ctx context.Context, conn *grpc.ClientConn, remote remote[A]) (a
 		return a, errNotActive
 	case errors.Is(rpctypes.Error(err), rpctypes.ErrNotLeader):
 		return a, errNotActive
-	case status.Code(err) == codes.Canceled && ctx.Err() == nil: // the connection was closed for that of the next one
-		return a, rpctypes.ErrGRPCTimeoutDueToLeaderFail
+	case broken(err) && ctx.Err() == nil:
+		return a, errNotActive
 	}
 	return a, err
+}
+
+// broken reports whether a call ended with its connection, which may have been closed for that of the next gateway.
+// Such a call of [route] may be made again: it reads, or renews a lease.
+func broken(err error) bool {
+	var answered rpctypes.EtcdError
+	code := status.Code(err)
+	return (code == codes.Unavailable || code == codes.Canceled) && !errors.As(rpctypes.Error(err), &answered)
 }
 
 func wasForwarded(ctx context.Context) bool {

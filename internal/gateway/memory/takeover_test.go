@@ -13,6 +13,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // writer puts increasing numbers under its key.
@@ -332,4 +334,47 @@ func TestRevisionsAfterLoss(t *testing.T) {
 	if r := must(open(t, as.address).Put(t.Context(), "k", ""))(t); r.Header.Revision != 2 {
 		t.Errorf("the first change after revision 1, as in a new etcd, has revision %d", r.Header.Revision)
 	}
+}
+
+// TestReadsOutliveTheActiveGateway: reads that are under way at the active gateway when it is gone are made again at the
+// next one.
+func TestReadsOutliveTheActiveGateway(t *testing.T) {
+	cluster, o := startChain(t), Options{LockTTL: DefaultLockTTL}
+	a := start(t, cluster, o)
+	a.waitActive(t)
+	b := start(t, cluster, o)
+	must(open(t, b.address).Put(t.Context(), "k", "v"))(t)
+	conn, err := grpc.NewClient(b.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c := pb.NewKVClient(conn) // etcd's client would repeat the reads itself
+	const readers, more = 32, 5
+	var before, after sync.WaitGroup
+	before.Add(readers)
+	gone := make(chan struct{})
+	for range readers {
+		after.Go(func() {
+			read := func() {
+				if r, err := c.Range(t.Context(), &pb.RangeRequest{Key: []byte("k")}); err != nil || len(r.GetKvs()) != 1 {
+					t.Errorf("%v, %v", r, err)
+				}
+			}
+			read()
+			before.Done()
+			for left := more; left > 0; {
+				read()
+				select {
+				case <-gone:
+					left--
+				default:
+				}
+			}
+		})
+	}
+	before.Wait()
+	a.kill()
+	close(gone)
+	after.Wait()
 }
