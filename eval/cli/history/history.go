@@ -100,8 +100,8 @@ func newCheckCommand(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Print the line of the source tree, and fail if a figure is more than 5 % worse than in the file's last line",
-		Long: `A figure that users pay for must not get worse unnoticed: who changes it adds the new line to the file,
-beside the change. Lines of code, words and dependencies grow with features: their steps are printed only.`,
+		Long: `A figure that users pay for must not get worse unnoticed: the commit that changes it adds the new line
+to the file. Lines of code, words and dependencies grow with features: their steps are printed only.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			lines, err := p.lines()

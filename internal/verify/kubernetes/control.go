@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 
 	"github.com/netcraq/netcraq/internal/platform/thread"
 )
@@ -64,14 +63,20 @@ const podProgram = "/netcraq"
 
 // chainProcesses are those of nodes and controllers in pods of the workers.
 func (s *state) chainProcesses() (found []int) {
-	parents := parentsOf(func(argv []string) bool {
-		return argv[0] == podProgram && len(argv) > 1 && (argv[1] == "node" || argv[1] == "controller")
-	})
-	for pid, above := range parents {
-		for _, h := range workerHosts() {
-			if slices.Contains(above, s.Machines[h.name].PID) {
-				found = append(found, pid)
-			}
+	machines := make(map[int]bool)
+	for _, h := range workerHosts() {
+		machines[s.Machines[h.name].PID] = true
+	}
+	all := parents()
+	for pid := range all {
+		above := all[pid]
+		for above > 0 && !machines[above] {
+			above = all[above]
+		}
+		argv := commandOf(pid)
+		if above > 0 && len(argv) > 1 && string(argv[0]) == podProgram &&
+			(string(argv[1]) == "node" || string(argv[1]) == "controller") {
+			found = append(found, pid)
 		}
 	}
 	return found

@@ -51,11 +51,11 @@ func (s *state) keyspaceFlags(m etcdMember) []string {
 
 // storeServices are the servers that have the cluster's objects.
 func (s *state) storeServices() []service {
-	if s.Keyspace > 0 && !s.Moving {
-		return s.keyspaceServices()
-	}
-	if s.Moving {
+	switch {
+	case s.Moving:
 		return nil
+	case s.Keyspace > 0:
+		return s.keyspaceServices()
 	}
 	return s.etcdServices()
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/platform/roottest"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // TestPlanFitsTheManifests: the manifests name machines, addresses and a device, and are applied as they are.
@@ -76,6 +77,43 @@ func TestServicesOfAKeyspace(t *testing.T) {
 	}
 	if is := s.serving().Store; is != StoreKeyspace {
 		t.Errorf("the store is %s", is)
+	}
+}
+
+// TestChainProcesses finds a node's program below a worker's first process, however deep, and no other program.
+func TestChainProcesses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "node"), []byte("read line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	above := exec.Command("bash", "-c", "echo $$; bash -c 'echo $$; exec -a "+podProgram+" bash node'; true")
+	above.Dir = dir
+	in, inErr := above.StdinPipe()
+	out, outErr := above.StdoutPipe()
+	if err := errors.Join(inErr, outErr, above.Start()); err != nil {
+		t.Fatal(err)
+	}
+	var first, node int
+	if _, err := fmt.Fscan(out, &first, &node); err != nil {
+		t.Fatal(err)
+	}
+	s := &state{Machines: map[string]lab.Process{workerHosts()[0].name: {PID: first}}}
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	err := await(ctx, func() error { // the shell becomes the node's program
+		if found := s.chainProcesses(); !slices.Equal(found, []int{node}) {
+			return fmt.Errorf("found %d, want %d", found, node)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(in.Close(), above.Wait()); err != nil {
+		t.Error(err)
+	}
+	if found := s.chainProcesses(); len(found) > 0 {
+		t.Errorf("found %d after its end", found)
 	}
 }
 

@@ -101,54 +101,45 @@ func (s *Status) ask(ctx context.Context) error {
 
 // childrenOf returns the children of a process, by the names of their programs.
 func childrenOf(parent int) map[string]int {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil
-	}
 	found := make(map[string]int)
-	for _, dir := range dirs {
-		status, err := os.ReadFile(filepath.Join(dir, "status"))
-		if err != nil || !bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", parent)) {
+	for pid, above := range parents() {
+		if above != parent {
 			continue
 		}
-		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		argv := bytes.Split(line, []byte{0})
-		if pid, bad := strconv.Atoi(filepath.Base(dir)); err == nil && bad == nil && len(argv) > 1 {
+		if argv := commandOf(pid); len(argv) > 1 {
 			found[programName(argv)] = pid
 		}
 	}
 	return found
 }
 
-// parentsOf returns the processes whose command lines are wanted, with the processes above each.
-func parentsOf(wanted func(argv []string) bool) map[int][]int {
-	parent, found := make(map[int]int), make(map[int][]int)
-	dirs, err := filepath.Glob("/proc/[0-9]*")
+// parents returns the parent of each process.
+func parents() map[int]int {
+	files, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
 		return nil
 	}
-	for _, dir := range dirs {
-		status, err := os.ReadFile(filepath.Join(dir, "status"))
-		pid, bad := strconv.Atoi(filepath.Base(dir))
-		_, rest, ok := strings.Cut(string(status), "\nPPid:\t")
-		if err != nil || bad != nil || !ok {
-			continue
-		}
-		above, _, _ := strings.Cut(rest, "\n")
-		if parent[pid], err = strconv.Atoi(above); err != nil {
-			continue
-		}
-		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err == nil && wanted(strings.Split(string(line), "\x00")) {
-			found[pid] = nil
-		}
-	}
-	for pid := range found {
-		for above := parent[pid]; above > 0; above = parent[above] {
-			found[pid] = append(found[pid], above)
+	found := make(map[int]int)
+	for _, file := range files {
+		status, gone := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(status), "\nPPid:\t")
+		line, _, _ := strings.Cut(rest, "\n")
+		pid, bad := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		above, none := strconv.Atoi(line)
+		if gone == nil && bad == nil && none == nil {
+			found[pid] = above
 		}
 	}
 	return found
+}
+
+// commandOf returns the command line of a process; nil: it has ended.
+func commandOf(pid int) [][]byte {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return nil
+	}
+	return bytes.Split(line, []byte{0})
 }
 
 // programName tells the product's commands apart: memory gateways by their addresses, etcd's members and gateways of a
