@@ -115,6 +115,9 @@ func (k *keyspaceFlags) check() error {
 	if err := record.CheckName(m.name); err != nil {
 		return cli.UsageError(fmt.Errorf("--name: %w", err))
 	}
+	if err := record.CheckMember(k.member); err != nil {
+		return cli.UsageError(fmt.Errorf("--member: %w", err))
+	}
 	return nil
 }
 

@@ -119,6 +119,7 @@ func TestKeyspaceRefuses(t *testing.T) {
 		"--durability tape --data-dir x":   "want disk or memory",
 		"--durability memory --data-dir x": "keeps nothing on disks",
 		"--data-dir x --name a/b":          "--name",
+		"--data-dir x --member a\x01b":     "--member",
 		"--data-dir x --quota-bytes 5":     "want at least",
 		"--data-dir x --cluster " + file:   "netcraq up --keyspace",
 	} {

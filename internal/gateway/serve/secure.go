@@ -26,7 +26,7 @@ func (c *TowardsEtcd) Config() (*tls.Config, error) {
 	info := transport.TLSInfo{TrustedCAFile: c.CA, CertFile: c.Cert, KeyFile: c.Key, EmptyCN: c.Cert != ""}
 	config, err := info.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("certificates towards etcd (--cert, --key, --cacert): %w", err)
+		return nil, fmt.Errorf("the gateway's own certificate (--cert, --key, --cacert): %w", err)
 	}
 	config.InsecureSkipVerify = c.SkipVerify
 	return config, nil

@@ -32,6 +32,14 @@ func CheckName(name string) error {
 	return nil
 }
 
+// CheckMember returns an error for a name that no gateway can have.
+func CheckMember(name string) error {
+	if !printable(name) {
+		return fmt.Errorf("gateway name %q: printable characters are wanted, at most %d", name, maxText)
+	}
+	return nil
+}
+
 // Keyspace is a keyspace with its record.
 type Keyspace struct {
 	Name string
@@ -159,7 +167,9 @@ func (k *Keyspace) checkGateways() error {
 		switch {
 		case g.Member <= before:
 			return fmt.Errorf("gateway %q is not behind %q: they are sorted, and each is there once", g.Member, before)
-		case !printable(g.Member) || !printable(g.Address):
+		case CheckMember(g.Member) != nil:
+			return CheckMember(g.Member)
+		case !printable(g.Address):
 			return fmt.Errorf("gateway %q at %q: printable characters are wanted, at most %d", g.Member, g.Address, maxText)
 		case err != nil || host == "" || port == "":
 			return fmt.Errorf("gateway %q has the address %q: HOST:PORT is wanted", g.Member, g.Address)
