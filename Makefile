@@ -240,7 +240,7 @@ test-advisories: ## Run the tests of the HTTP/2 floods and of etcd's advisories
 test-etcd: build ## Run etcd's own tests through gateways that cache, with MEMBER=1 on members that read through a chain, or with KEYSPACE=1 on keyspaces. QUICK=1: a part, without MEMBER what CI runs
 	MEMBER='$(MEMBER)' KEYSPACE='$(KEYSPACE)' PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
-# RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the tables of docs/clients.md.
+# RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the table of docs/clients.md.
 .PHONY: test-clients
 test-clients: build ## Run tests of etcd's client libraries with etcd, the gateway and keyspaces in memory, and Patroni (root)
 	@scripts/setup.sh clients
