@@ -339,13 +339,16 @@ func (g *Gateway) Tick() {
 		}
 	}
 	g.pushAgain()
-	if l == nil || !l.serving {
+	if l == nil {
 		return
 	}
-	polls := l.polls
+	polls := l.polls // without a bit too: it waits for one
 	l.polls = nil
 	for _, poll := range polls {
 		poll()
+	}
+	if !l.serving {
+		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.suspects)) {
 		delete(l.suspects, key)
