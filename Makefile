@@ -338,15 +338,18 @@ dist-check: ## Make everything of out/dist twice, and compare
 	$(MAKE) --no-print-directory dist DIST=$(CURDIR)/out/dist.2
 	cmp out/dist.1/SHA256SUMS out/dist.2/SHA256SUMS
 
-# The second package is a later version of the same programs.
+# The second package is a later version of the same programs. The machines begin with Debian's essential packages, apt, systemd
+# and what the test calls.
 .PHONY: test-package
-test-package: ## Install the package on three machines of namespaces, form a cluster, upgrade and remove (root)
+test-package: ## Install the package on three machines of namespaces with systemd, cut power, upgrade and remove (root)
+	@scripts/setup.sh package
 	$(MAKE) --no-print-directory dist DIST_ARCHS=$(shell go env GOARCH)
 	$(MAKE) --no-print-directory dist DIST_ARCHS=$(shell go env GOARCH) VERSION=$(VERSION).1 DIST=$(CURDIR)/out/dist.next
+	mmdebstrap --quiet --variant=apt --include=systemd-sysv,iproute2,curl bookworm out/debian.tar
 	go test -C tools/package -c -o $(CURDIR)/out/test-package .
-	cd tools/package && PACKAGE=$(DIST)/netcraq_$(VERSION)_$(shell go env GOARCH).deb \
+	cd tools/package && DEBIAN=$(CURDIR)/out/debian.tar PACKAGE=$(DIST)/netcraq_$(VERSION)_$(shell go env GOARCH).deb \
 		NEXT_PACKAGE=$(CURDIR)/out/dist.next/netcraq_$(VERSION).1_$(shell go env GOARCH).deb \
-		unshare --mount --net --pid --fork --mount-proc $(CURDIR)/out/test-package -test.v -test.run TestInstalled
+		unshare --mount --net --pid --fork --mount-proc $(CURDIR)/out/test-package -test.v -test.run TestInstalled -test.timeout 10m
 
 # FROM is the version before. Without a tag it is a commit with the formats that are frozen. The newer program comes from bin/.
 UPGRADE := $(CURDIR)/out/upgrade

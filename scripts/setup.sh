@@ -3,7 +3,7 @@
 # not. Prints nothing if none is missing. `setup.sh model` installs the checker of the protocol's model instead,
 # `setup.sh kernels` the tools that boot other kernels,
 # `setup.sh p4` for the software switch, `setup.sh test` for programs that tests run, `setup.sh kubernetes` for a cluster
-# of kubelets, `setup.sh clients` for the tests of etcd's client libraries.
+# of kubelets, `setup.sh clients` for the tests of etcd's client libraries, `setup.sh package` for that of the package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -100,6 +100,14 @@ clients_packages() {
 	command -v mvn >/dev/null || echo maven
 }
 
+# package_packages names those that `make test-package` is missing: it boots machines with a fresh Debian.
+package_packages() {
+	command -v ip >/dev/null || echo iproute2
+	command -v mmdebstrap >/dev/null || echo mmdebstrap
+	command -v systemd-nspawn >/dev/null || echo systemd-container
+	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
+}
+
 # race_packages names those that `make race` is missing: the race detector needs cgo.
 race_packages() {
 	command -v gcc >/dev/null || echo gcc
@@ -158,9 +166,10 @@ p4) mapfile -t missing < <(p4_packages) ;;
 test) mapfile -t missing < <(test_packages) ;;
 kubernetes) mapfile -t missing < <(kubernetes_packages) ;;
 clients) mapfile -t missing < <(clients_packages) ;;
+package) mapfile -t missing < <(package_packages) ;;
 race) mapfile -t missing < <(race_packages) ;;
 format) mapfile -t missing < <(format_packages) ;;
-*) say "usage: $0 [model|kernels|p4|test|kubernetes|clients|race|format]" && exit 2 ;;
+*) say "usage: $0 [model|kernels|p4|test|kubernetes|clients|package|race|format]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0
