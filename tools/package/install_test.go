@@ -24,8 +24,8 @@ func (m *machine) set(deb string, n int) {
 	m.configure("keyspace.yaml", fmt.Sprintf("listen: 192.0.2.%d:2379\ncontrollers: [%s]\n", n, controllers))
 }
 
-// etcd calls a method of etcd's KV service at the gateway of machine n's keyspace, in JSON, until it succeeds: no gateway
-// may be active.
+// etcd calls a method of etcd's KV service at the gateway of machine n's keyspace, in JSON, until it succeeds: at first
+// no gateway may be active.
 func etcd(m *machine, n int, method, request string) (answer string) {
 	m.t.Helper()
 	m.await("etcd's "+method, func() (string, bool) {
@@ -92,8 +92,8 @@ func (m *machine) remove() {
 }
 
 // TestInstalled installs a package on three machines with a fresh Debian and systemd, enables its units, which form a
-// cluster with a keyspace on disks, cuts a machine's power, boots it again, upgrades all of them, and removes the package.
-// `make test-package` runs it, in namespaces of its own.
+// cluster with a keyspace on disks, cuts a machine's power, boots it again, upgrades all of them, and removes the
+// package. `make test-package` runs it, in namespaces of its own.
 func TestInstalled(t *testing.T) {
 	first, next, image := os.Getenv("PACKAGE"), os.Getenv("NEXT_PACKAGE"), os.Getenv("DEBIAN")
 	if first == "" || next == "" || image == "" {

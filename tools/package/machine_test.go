@@ -83,8 +83,9 @@ for h in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
 	[ -e $h/cgroup.procs ] || continue
 	mkdir -p $h/$name; echo $$ >$h/$name/cgroup.procs
 done
-exec systemd-nspawn --quiet --boot --directory=%s --machine=m$n --register=no --keep-unit --console=pipe --capability=all \
-	--system-call-filter='bpf perf_event_open' --network-namespace-path=/run/netns/$name`, m.number, name, m.root)
+exec systemd-nspawn --quiet --boot --directory=%s --machine=m$n --register=no --keep-unit --console=pipe \
+	--capability=all --system-call-filter='bpf perf_event_open' \
+	--network-namespace-path=/run/netns/$name`, m.number, name, m.root)
 	m.console = new(bytes.Buffer)
 	m.spawned = exec.Command("bash", "-euc", script)
 	m.spawned.Env = append(os.Environ(), "SYSTEMD_NSPAWN_API_VFS_WRITABLE=yes")
@@ -126,7 +127,8 @@ func (m *machine) cutPower() {
 	sh(m.t, fmt.Sprintf(`
 name=netcraq-m%d-%d
 ip netns delete $name; ip link delete port%d 2>/dev/null || true
-find /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd -depth -path "*/$name*" -type d -exec rmdir {} + 2>/dev/null || true`,
+cd /sys/fs/cgroup
+find . unified systemd -depth -path "*/$name*" -type d -exec rmdir {} + 2>/dev/null || true`,
 		m.number, m.boots, m.number))
 }
 
@@ -189,8 +191,8 @@ func (m *machine) configure(file, lines string) {
 	}
 }
 
-// ready waits until a unit says that it is ready. A restart that was asked for comes first. A keyspace's gateway ends, and
-// is started again, while there is no cluster.
+// ready waits until a unit says that it is ready. A restart that was asked for comes first. A keyspace's gateway ends,
+// and is started again, while there is no cluster.
 func (m *machine) ready(unit string) {
 	m.t.Helper()
 	m.await(unit, func() (string, bool) {
@@ -205,8 +207,8 @@ func (m *machine) started(unit string) string {
 	return m.must("systemctl", "show", "--property=MainPID,ExecMainStartTimestampMonotonic", unit)
 }
 
-// left are files that a package left behind, in what was written over the machine's file system. Debian's own records of
-// packages and users, and files that hold the users as before, are none.
+// left are files that a package left behind, in what was written over the machine's file system. Debian's own records
+// of packages and users, and files that hold the users as before, are none.
 func (m *machine) left() (paths []string) {
 	upper := fmt.Sprintf("%s/%d/upper", machines, m.number)
 	err := filepath.WalkDir(upper, func(path string, _ fs.DirEntry, err error) error {
@@ -226,7 +228,8 @@ func (m *machine) left() (paths []string) {
 	if port := m.must("ip", "-details", "link", "show", "dev", "eth0"); strings.Contains(port, "prog/xdp") {
 		paths = append(paths, "a program at eth0")
 	}
-	if units := m.must("systemctl", "list-units", "--all", "--plain", "--no-legend", "netcraq*"); anyUnit.MatchString(units) {
+	units := m.must("systemctl", "list-units", "--all", "--plain", "--no-legend", "netcraq*")
+	if anyUnit.MatchString(units) {
 		paths = append(paths, units)
 	}
 	return paths
