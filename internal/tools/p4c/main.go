@@ -6,6 +6,7 @@
 //	p4c           compiles again, and fails if the result differs from the committed artefacts
 //	p4c -write    compiles, and writes artefacts and manifest
 //	p4c -only X   leaves out the compilers other than X
+//	p4c -p4info   writes the P4Info of the product's programs; needs no compiler
 //	p4c -sizes    prints what the compiled programs need, for docs/p4.md; needs no compiler
 package main
 
@@ -63,6 +64,7 @@ type File struct {
 func main() {
 	check := flag.Bool("check", false, "compare hashes only")
 	write := flag.Bool("write", false, "write artefacts and manifest")
+	info := flag.Bool("p4info", false, "write the P4Info of the compiled programs")
 	sizes := flag.Bool("sizes", false, "print what the compiled programs need")
 	only := flag.String("only", "", "the only `compiler` to run")
 	flag.Parse()
@@ -70,6 +72,8 @@ func main() {
 	switch {
 	case *sizes:
 		err = writeSizes(os.Stdout, ".")
+	case *info:
+		err = product.writeInfo()
 	case *check:
 		err = verifyAll(".")
 	default:
@@ -111,6 +115,11 @@ func (f *folder) run(only string, write bool) error {
 	}
 	if !write {
 		return verify(f.path)
+	}
+	if f.path == product.path {
+		if err := f.writeInfo(); err != nil {
+			return err
+		}
 	}
 	if m.Sources, err = sources(f.path); err != nil {
 		return err
@@ -213,6 +222,7 @@ func verifyAll(root string) error {
 	for _, f := range folders {
 		errs = append(errs, verify(filepath.Join(root, f.path)))
 	}
+	errs = append(errs, verifyInfo(filepath.Join(root, product.path), product.programs))
 	return errors.Join(errs...)
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/netcraq/netcraq/p4/spec"
 )
 
 // sizedKeys are the numbers of keys of the table of sizes.
@@ -25,13 +27,13 @@ type use struct {
 
 // writeSizes describes what the programs need, as Markdown.
 func writeSizes(w io.Writer, root string) error {
-	declared, err := widths(filepath.Join(root, product.path))
+	arrays, err := declarations(filepath.Join(root, product.path))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "| program | tables | arrays | headers | metadata, bytes of 256 | instructions |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|")
-	var node *program
+	var node *spec.Program
 	for _, f := range folders {
 		for _, source := range f.programs {
 			p, err := readProgram(filepath.Join(root, f.path), source)
@@ -41,15 +43,15 @@ func writeSizes(w io.Writer, root string) error {
 			if node == nil {
 				node = p
 			}
-			fmt.Fprintf(w, "| `%s` | %d | %d | %d | %d | %d |\n", source, len(p.tables), len(p.arrays), len(p.headers),
-				bitsOf(p.structs[p.metadata])/8, p.instructions)
+			fmt.Fprintf(w, "| `%s` | %d | %d | %d | %d | %d |\n", source, len(p.Tables), len(p.Arrays), len(p.Headers),
+				spec.BitsOf(p.Structs[p.Metadata])/8, p.Instructions)
 		}
 	}
 	fmt.Fprintln(w)
 	if err := writeTables(w, node); err != nil {
 		return err
 	}
-	u, err := useOf(node, declared)
+	u, err := useOf(node, arrays)
 	if err != nil {
 		return err
 	}
@@ -58,32 +60,32 @@ func writeSizes(w io.Writer, root string) error {
 	return nil
 }
 
-func readProgram(dir, source string) (*program, error) {
+func readProgram(dir, source string) (*spec.Program, error) {
 	name := strings.TrimSuffix(source, ".p4") + ".spec"
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}
-	p, err := parse(string(text))
+	p, err := spec.Parse(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if bytes := bitsOf(p.structs[p.metadata]) / 8; bytes > metadataLimitBytes {
+	if bytes := spec.BitsOf(p.Structs[p.Metadata]) / 8; bytes > metadataLimitBytes {
 		return nil, fmt.Errorf("%s: %d bytes of metadata, SWX has %d", name, bytes, metadataLimitBytes)
 	}
 	return p, nil
 }
 
-func writeTables(w io.Writer, p *program) error {
+func writeTables(w io.Writer, p *spec.Program) error {
 	fmt.Fprintln(w, "| table | key, bits | data, bits | entries |")
 	fmt.Fprintln(w, "|---|---|---|---|")
-	for i := range p.tables {
-		t := &p.tables[i]
-		bits, err := p.keyBits(t)
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		bits, err := keyBits(p, t)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "| `%s` | %d | %d | %d |\n", t.name, bits, p.dataBits(t), t.entries)
+		fmt.Fprintf(w, "| `%s` | %d | %d | %d |\n", t.Name, bits, dataBits(p, t), t.Entries)
 	}
 	return nil
 }
@@ -99,37 +101,37 @@ const (
 	countersWrite = "_writes"
 )
 
-func useOf(p *program, declared map[string]int) (u use, err error) {
-	for i := range p.tables {
-		t := &p.tables[i]
-		bits, err := p.keyBits(t)
+func useOf(p *spec.Program, arrays map[string]declared) (u use, err error) {
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		bits, err := keyBits(p, t)
 		if err != nil {
 			return u, err
 		}
-		if bits += p.dataBits(t); t.name == keyTable {
+		if bits += dataBits(p, t); t.Name == keyTable {
 			u.entryBits = bits
 		} else {
-			u.otherBits += bits * t.entries
+			u.otherBits += bits * t.Entries
 		}
 	}
-	for _, a := range p.arrays {
-		bits, err := widthOf(a, declared)
+	for _, a := range p.Arrays {
+		is, err := declarationOf(a, arrays)
 		if err != nil {
 			return u, err
 		}
-		ofKey := strings.HasPrefix(a.name, keyState) || strings.HasPrefix(a.name, keyValues)
-		switch counter := strings.HasSuffix(a.name, countersReads) || strings.HasSuffix(a.name, countersWrite); {
+		ofKey := strings.HasPrefix(a.Name, keyState) || strings.HasPrefix(a.Name, keyValues)
+		switch counter := strings.HasSuffix(a.Name, countersReads) || strings.HasSuffix(a.Name, countersWrite); {
 		case ofKey && counter:
-			u.entryCounterBits += bits
+			u.entryCounterBits += is.bits
 		case ofKey:
-			u.entryRegisterBits += bits
-		case strings.HasPrefix(a.name, sessionState):
-			u.sessionBits += bits * a.size
+			u.entryRegisterBits += is.bits
+		case strings.HasPrefix(a.Name, sessionState):
+			u.sessionBits += is.bits * a.Size
 		default:
-			u.otherBits += bits * a.size
+			u.otherBits += is.bits * a.Size
 		}
-		if a.name == sessionSeq {
-			u.sessions = a.size
+		if a.Name == sessionSeq {
+			u.sessions = a.Size
 		}
 	}
 	return u, nil

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/netcraq/netcraq/p4/spec"
 )
 
 const root = "../../.."
@@ -75,15 +77,18 @@ apply {
 `
 
 func TestUseOf(t *testing.T) {
-	p, err := parse(small)
+	p, err := spec.Parse(small)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.instructions != 5 || len(p.headers) != 1 || len(p.tables) != 1 || len(p.arrays) != 4 {
+	if p.Instructions != 5 || len(p.Headers) != 1 || len(p.Tables) != 1 || len(p.Arrays) != 4 {
 		t.Errorf("%+v", p)
 	}
-	declared := map[string]int{"object_version": 64, "version": 8, "object_reads": 32, "session_seq": 16, "other": 5}
-	u, err := useOf(p, declared)
+	arrays := map[string]declared{
+		"object_version": {64, false}, "version": {8, false}, "object_reads": {32, true}, "session_seq": {16, false},
+		"other": {5, false},
+	}
+	u, err := useOf(p, arrays)
 	want := use{
 		entryBits: 64 + 32 + 40, entryRegisterBits: 64, entryCounterBits: 32, sessionBits: 64, otherBits: 10, sessions: 4,
 	}
@@ -98,16 +103,17 @@ func TestUseOf(t *testing.T) {
 func TestSpecsThatCannotBeRead(t *testing.T) {
 	for _, bad := range []string{
 		"struct a_t {\n\tbit<x> b\n}\n", "regarray a size many initval 0\n", "table t {\n\tsize few\n}\n",
+		"struct {\n}\n", "header a\n", "action a args instanceof\n", "table {\n}\n", "table t {\n\tsize\n}\n",
 	} {
-		if _, err := parse(bad); err == nil {
+		if _, err := spec.Parse(bad); err == nil {
 			t.Errorf("%q is read", bad)
 		}
 	}
-	p, err := parse(strings.Replace(small, "h.base.hi", "h.base.none", 1))
+	p, err := spec.Parse(strings.Replace(small, "h.base.hi", "h.base.none", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.keyBits(&p.tables[0]); err == nil {
+	if _, err := keyBits(p, &p.Tables[0]); err == nil {
 		t.Error("a key of a field that does not exist has a length")
 	}
 }
