@@ -7,6 +7,7 @@ import "github.com/netcraq/netcraq/internal/keyspace/core"
 type chain struct {
 	w    *world
 	away []uint64            // until when a shard does not answer
+	lost []int               // how often a shard has lost its state, which begins a new epoch
 	logs map[uint64][]stored // by era
 }
 
@@ -32,6 +33,8 @@ func (c *chain) object(era, index uint64) *stored {
 }
 
 // call executes an operation at a shard, once, late or never. answer is called once; without ok it may still be executed.
+// Messages of an earlier epoch are refused, so an operation from before a loss is executed only while its caller waits
+// and sends it again.
 func (c *chain) call(l *life, shard int, do func(), answer func(ok bool)) {
 	w, answered := c.w, false
 	reply := func(ok bool) {
@@ -42,13 +45,16 @@ func (c *chain) call(l *life, shard int, do func(), answer func(ok bool)) {
 			}
 		})
 	}
-	there, back, end := w.delay(), w.delay(), w.Now+uint64(w.Patience)
+	there, back, end, epoch := w.delay(), w.delay(), w.Now+uint64(w.Patience), c.lost[shard]
 	if there+back > uint64(w.Patience) {
 		w.After(uint64(w.Patience), func() { reply(false) })
 	}
 	w.After(there, func() {
 		if w.Now < c.away[shard] {
 			w.After(max(end, w.Now)-w.Now, func() { reply(false) })
+			return
+		}
+		if w.Now > end && c.lost[shard] != epoch {
 			return
 		}
 		do()
@@ -102,6 +108,7 @@ func (c *chain) make(l *life, era uint64, answer func(ok bool)) {
 // lose makes a shard lose its state.
 func (c *chain) lose(shard int) {
 	c.w.result.Losses++
+	c.lost[shard]++
 	for _, log := range c.logs {
 		for i := range log {
 			if c.shard(i) == shard {

@@ -100,3 +100,13 @@ func TestSameSeedSameRun(t *testing.T) {
 		}
 	}
 }
+
+// TestLateCallsAreOfTheirEpoch: in these runs an operation whose caller had given up reached a shard after the shard had
+// lost its state. The chain refuses it, because it is of an earlier epoch.
+func TestLateCallsAreOfTheirEpoch(t *testing.T) {
+	for _, seed := range []uint64{641241, 647814} {
+		if said := wrong(t, Draw(seed)); said != "" {
+			t.Errorf("seed %d:\n%s", seed, said)
+		}
+	}
+}

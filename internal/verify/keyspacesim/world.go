@@ -81,7 +81,7 @@ func run(c Config, traced bool) *Result {
 		Config: c, Clock: &seeded.Clock{Now: uint64(time.Second)}, rng: rand.New(rand.NewPCG(c.Seed, 2)), traced: traced,
 		result: new(Result),
 	}
-	w.chain = chain{w: w, away: make([]uint64, c.Shards), logs: make(map[uint64][]stored)}
+	w.chain = chain{w: w, away: make([]uint64, c.Shards), lost: make([]int, c.Shards), logs: make(map[uint64][]stored)}
 	for i := range c.Gateways {
 		g := &gateway{w: w, name: uint64(i + 1)}
 		g.disk = w.newDisk(g.name)
