@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/crypto/bcrypt"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/memory"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/keyspace/peer"
@@ -40,6 +42,9 @@ type keyspaceFlags struct {
 	dir        string
 	member     string
 	durability string
+	token      string
+	tokenTTL   uint
+	cost       int
 }
 
 func newKeyspaceCommand() *cobra.Command {
@@ -89,6 +94,9 @@ func (k *keyspaceFlags) add(f *pflag.FlagSet) {
 			"the machine's memory; at most 2 GiB)")
 	f.DurationVar(&m.progress, "watch-progress-notify-interval", 10*time.Minute,
 		"time without events after which a watch that asked for it is told the revision; as etcd's flag")
+	f.StringVar(&k.token, "auth-token", "simple", "users' tokens: simple, or jwt,sign-method=...,priv-key=...,pub-key=...,ttl=..., as etcd's flag")
+	f.UintVar(&k.tokenTTL, "auth-token-ttl", 300, "seconds after which a simple token ends that is not used")
+	f.IntVar(&k.cost, "bcrypt-cost", bcrypt.DefaultCost, "cost of the hash of a user's password: 4 to 31")
 	k.gateway.cluster.Add(f)
 	f.BoolVar(&k.gateway.verbose, "debug", false, "log everything")
 	k.gateway.logFormat.Add(f)
@@ -117,6 +125,18 @@ func (k *keyspaceFlags) check() error {
 	}
 	if err := record.CheckMember(k.member); err != nil {
 		return cli.UsageError(fmt.Errorf("--member: %w", err))
+	}
+	return k.checkTokens()
+}
+
+// checkTokens reads the keys of signed tokens.
+func (k *keyspaceFlags) checkTokens() (err error) {
+	if k.cost < bcrypt.MinCost || k.cost > bcrypt.MaxCost {
+		return cli.UsageError(fmt.Errorf("--bcrypt-cost %d: want %d to %d", k.cost, bcrypt.MinCost, bcrypt.MaxCost))
+	}
+	ttl := time.Duration(k.tokenTTL) * time.Second
+	if k.gateway.memory.tokens, err = keyspace.NewTokens(k.token, ttl, k.cost); err != nil || k.token == "" {
+		return cli.UsageError(fmt.Errorf("--auth-token %q: want simple, or jwt with its options as for etcd: %w", k.token, err))
 	}
 	return nil
 }
@@ -181,7 +201,7 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 	}
 	s, err := k.listen(chain, r, memory.ServerOptions{
 		Options: memory.Options{
-			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log),
+			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log), Tokens: m.tokens,
 			Temporary: k.dir, Begin: begin,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
@@ -196,7 +216,7 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 func (k *keyspaceFlags) listen(chain *connect.Client, r *record.Record, o memory.ServerOptions) (*memory.Server, error) {
 	name := k.gateway.memory.name
 	space := peer.Keyspace{Name: name, ID: r.ID(), Secret: r.Secret()}
-	o.Chain, o.Name, o.ID = chain.Client, name, r.ID()
+	o.Chain, o.Name, o.ID, o.Secret = chain.Client, name, r.ID(), r.Secret()
 	o.Disk = func(d driver.Options, peers credentials.TransportCredentials) (*driver.Driver, error) {
 		d.Dir, d.Member, d.Record = k.dir, cmp.Or(k.member, d.Address), r
 		d.Log, d.Peers = chainlog.NewEras(chain.Client, name, r.ID(), 0), peer.New(space, peers)

@@ -15,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/memory"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 	"github.com/netcraq/netcraq/internal/platform/memlimit"
 	"github.com/netcraq/netcraq/internal/platform/systemd"
 )
@@ -27,6 +28,7 @@ type memoryFlags struct {
 	first    int64
 	quota    int64
 	progress time.Duration
+	tokens   keyspace.Tokens
 }
 
 func (m *memoryFlags) add(f *pflag.FlagSet) {
@@ -124,7 +126,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 		Options: memory.Options{
 			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
 			FirstRevision: m.first, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
-			ProgressEvery: m.progress, QuotaBytes: quota,
+			ProgressEvery: m.progress, QuotaBytes: quota, Tokens: m.tokens,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
 	})

@@ -73,7 +73,7 @@ func startKeyspace(stdout, stderr io.Writer, chain Chain, flags upFlags) (_ etcd
 		k.chains = append(k.chains, c)
 		name := fmt.Sprintf("g%d", i+1)
 		s, err := memory.Listen(memory.ServerOptions{Listen: listen, Options: memory.Options{
-			Chain: c, Temporary: dir, ID: near.ID(), Log: log.With("gateway", name),
+			Chain: c, Temporary: dir, ID: near.ID(), Secret: near.Secret(), Log: log.With("gateway", name),
 			Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 				o.Dir, o.Member, o.Record, o.Peers = filepath.Join(dir, name), name, near, near
 				o.Log = chainlog.NewEras(c, memory.DefaultName, near.ID(), 0)

@@ -13,8 +13,12 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 )
 
 // Services are etcd's services for locks and elections. A gateway executes them itself, with etcd's own code, over a
@@ -106,9 +110,14 @@ func (s *Services) unary(ctx context.Context) (context.Context, error) {
 	return inward(ctx, false), nil
 }
 
-// leader returns etcd's error if the member that is asked has no leader. The read itself needs none.
+// leader returns etcd's error if the member that is asked has no leader. The read itself needs none, and the client may
+// lack the permission for it.
 func (s *Services) leader(ctx context.Context) error {
 	_, err := pb.NewKVClient(s.own).Range(ctx, &pb.RangeRequest{Key: s.probe, CountOnly: true, Serializable: true})
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
+		return nil
+	}
 	return err
 }
 
@@ -120,7 +129,8 @@ func RequiresLeader(ctx context.Context) bool {
 }
 
 // inward returns a client's context for the calls that a service makes: with the client's token, and perhaps its demand for a leader.
-// The outgoing metadata tells the client of etcd which watches may share a stream.
+// The outgoing metadata tells the client of etcd which watches may share a stream: those of one user, who may be known
+// by a certificate.
 func inward(ctx context.Context, leader bool) context.Context {
 	all, _ := metadata.FromIncomingContext(ctx)
 	md := make(metadata.MD)
@@ -132,8 +142,19 @@ func inward(ctx context.Context, leader bool) context.Context {
 	if leader && RequiresLeader(ctx) {
 		md.Set(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
-	return metadata.NewOutgoingContext(metadata.NewIncomingContext(ctx, md), md)
+	outgoing := md.Copy()
+	if p, ok := peer.FromContext(ctx); ok {
+		if secure, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			for _, chain := range secure.State.VerifiedChains {
+				outgoing.Append(certificateKey, chain[0].Subject.CommonName)
+			}
+		}
+	}
+	return metadata.NewOutgoingContext(metadata.NewIncomingContext(ctx, md), outgoing)
 }
+
+// certificateKey is the key of the metadata that tells users with certificates apart.
+const certificateKey = "netcraq-certificate-bin"
 
 // within is a stream with another context.
 type within struct {

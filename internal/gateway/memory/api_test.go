@@ -146,7 +146,6 @@ func TestRefusals(t *testing.T) {
 				_, err := c.Put(ctx, "k", "", clientv3.WithLease(77))
 				return err
 			}, codes.NotFound},
-			{"users", func() error { _, err := c.UserAdd(ctx, "u", "p"); return err }, codes.Unimplemented},
 			{"a member", func() error { _, err := c.MemberAdd(ctx, []string{"http://h:1"}); return err }, codes.Unimplemented},
 		} {
 			err := test.do()

@@ -35,6 +35,9 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, down pb.Maintenance_
 			g.o.Log.Warn("a snapshot may lack the last writes", "error", err)
 		}
 	}
+	if err := g.admit(ctx, administrator); err != nil {
+		return err
+	}
 	f, err := g.database()
 	if err == nil {
 		err = errors.Join(sendFile(f, down.Send), f.Close())

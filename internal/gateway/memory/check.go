@@ -33,12 +33,14 @@ var errNoWrite = status.Error(codes.InvalidArgument, "netcraq: a command that is
 // checkCommand makes etcd's checks of a write, and those of this store: no command that fails them may be proposed.
 func checkCommand(q *pb.InternalRaftRequest) error {
 	fields := 0
-	q.ProtoReflect().Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool {
-		fields++
+	q.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if f.Name() != "header" {
+			fields++
+		}
 		return true
 	})
 	switch {
-	case fields != 1:
+	case fields != 1, keyspace.HasPassword(q):
 		return errNoWrite
 	case q.Put != nil:
 		return checkPut(q.Put)
@@ -46,6 +48,8 @@ func checkCommand(q *pb.InternalRaftRequest) error {
 		return checkWriting(q.Txn)
 	case q.DeleteRange != nil && len(q.DeleteRange.Key) == 0:
 		return rpctypes.ErrGRPCEmptyKey
+	case q.Authenticate != nil, keyspace.ChangesUsers(q):
+		return nil
 	case q.DeleteRange != nil, q.Compaction != nil, q.LeaseGrant != nil, q.LeaseRevoke != nil:
 		return nil
 	}

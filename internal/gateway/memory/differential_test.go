@@ -29,7 +29,7 @@ func newPair(t testing.TB, name string) *pairOfStores {
 	p := &pairOfStores{etcd: newEtcdStore(t, name)}
 	for _, k := range []**keyspace.Keyspace{&p.active, &p.other} {
 		var err error
-		if *k, err = keyspace.New(1); err != nil {
+		if *k, err = keyspace.New(1, keyspace.Tokens{}); err != nil {
 			t.Fatal(err)
 		}
 	}

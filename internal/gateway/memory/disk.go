@@ -83,9 +83,9 @@ func (m *machine) Enter(uint64) { m.fail() }
 func (m *machine) Restore(index uint64, state io.Reader) (err error) {
 	var space *keyspace.Keyspace
 	if index == 0 {
-		space, err = keyspace.New(1)
+		space, err = keyspace.New(1, m.g.o.Tokens)
 	} else {
-		space, err = keyspace.Restore(state)
+		space, err = keyspace.Restore(state, m.g.o.Tokens)
 	}
 	if err != nil {
 		return err

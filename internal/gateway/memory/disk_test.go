@@ -16,6 +16,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/keyspace/local"
@@ -30,6 +31,7 @@ type onDisk struct {
 	near    *local.Near
 	dir     string
 	entries int // of the log
+	tokens  keyspace.Tokens
 }
 
 func newOnDisk(t *testing.T) *onDisk {
@@ -39,13 +41,13 @@ func newOnDisk(t *testing.T) *onDisk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &onDisk{t, ctx, startChain(t), near, t.TempDir(), 256}
+	return &onDisk{t: t, ctx: ctx, cluster: startChain(t), near: near, dir: t.TempDir(), entries: 256}
 }
 
 // start starts the gateway of a name.
 func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
-	g := start(w.t, w.cluster, Options{ID: 7, LockTTL: time.Second, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
+	g := start(w.t, w.cluster, Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
 		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, w.entries)
 		o.CheckpointBytes = 64 << 10

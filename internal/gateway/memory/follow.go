@@ -66,6 +66,7 @@ func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 		return true, g.reload(ctx)
 	}
 	if err == nil && !more {
+		g.ends.Add(1)
 		g.found()
 	}
 	return more, err
@@ -77,11 +78,14 @@ func (g *Gateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	space, err := keyspace.New(l.Revision())
+	space, err := keyspace.New(l.Revision(), g.o.Tokens)
 	if err != nil {
 		return err
 	}
 	g.log = l
+	g.mu.Lock()
+	g.secret = l.Secret()
+	g.mu.Unlock()
 	return g.replace(space)
 }
 
@@ -133,7 +137,7 @@ func (g *Gateway) reload(ctx context.Context) error {
 			err = space.Close()
 		}
 		if err = errors.Join(err, g.drop()); err == nil {
-			space, err = keyspace.Restore(encoded)
+			space, err = keyspace.Restore(encoded, g.o.Tokens)
 		}
 		return err
 	})
@@ -152,7 +156,7 @@ func (g *Gateway) reload(ctx context.Context) error {
 
 // drop gives up this gateway's copy. Calls wait for the next one.
 func (g *Gateway) drop() error {
-	space, err := keyspace.New(1)
+	space, err := keyspace.New(1, g.o.Tokens)
 	if err != nil {
 		return err
 	}

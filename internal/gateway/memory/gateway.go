@@ -66,6 +66,12 @@ type Options struct {
 	// 0: etcd's default.
 	ProgressEvery time.Duration
 	Log           *slog.Logger
+	// Tokens says how users' tokens are made.
+	Tokens keyspace.Tokens
+	// CertificateNames makes the common name of a client's certificate its user, as etcd does with client certificates.
+	CertificateNames bool
+	// Secret is that by which the gateways of a keyspace on disks know each other. One in memory has its own.
+	Secret []byte
 	// Temporary is the directory of the files that snapshots for clients are sent from. Empty: that of the system.
 	Temporary string
 
@@ -91,6 +97,7 @@ type Gateway struct {
 	m    *machine       // of disk
 
 	began   time.Time
+	ends    atomic.Uint64 // how often the log was read to its end
 	contact atomic.Int64  // when the chain answered last, since began
 	applied progress.Mark // the revision of this gateway's copy
 	appends prometheus.Histogram
@@ -99,6 +106,7 @@ type Gateway struct {
 	mu      sync.Mutex
 	space   *keyspace.Keyspace
 	cluster uint64              // the keyspace's number; 0: its log was not read to the end yet
+	secret  []byte              // by which the keyspace's gateways know each other; empty: none
 	term    uint64              // the highest term that this gateway has seen
 	leader  uint64              // the number of the gateway behind conn; 0: not known
 	others  map[*pb.Member]bool // gateways that relay to this one
@@ -135,12 +143,12 @@ func New(o Options) (*Gateway, error) {
 	if o.ProgressEvery != 0 {
 		v3rpc.SetProgressReportInterval(o.ProgressEvery)
 	}
-	space, err := keyspace.New(1) // until the log is found
+	space, err := keyspace.New(1, o.Tokens) // until the log is found
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{
-		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), space: space, changed: make(chan struct{}),
+		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), secret: o.Secret, space: space, changed: make(chan struct{}),
 		appends: newAppends(), calls: newCalls(),
 	}
 	if o.Disk != nil {

@@ -5,6 +5,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/auth"
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -29,7 +30,10 @@ func execute[A interface {
 	if err := checkCommand(command); err != nil {
 		return none, err
 	}
-	encoded, err := proto.Marshal(command)
+	if err := g.sign(ctx, command); err != nil {
+		return none, rpcError(err)
+	}
+	encoded, err := keyspace.Encode(command)
 	if err != nil {
 		return none, err
 	}
@@ -92,7 +96,9 @@ func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, 
 	if err := s.g.reserve(ctx, own, func(space *keyspace.Keyspace) int64 { return space.TxnReads(q) }); err != nil {
 		return nil, err
 	}
-	a, err := read(ctx, s.g, q, own, func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
+	a, err := read(ctx, s.g, q, own, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+		return space.PermitTxn(user, q)
+	}, func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
 		if err := space.CheckReads(q); err != nil {
 			return nil, err
 		}
@@ -124,7 +130,9 @@ func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResp
 	if err := s.g.reserve(ctx, q.Serializable, reads); err != nil {
 		return nil, err
 	}
-	a, err := read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace) (*pb.RangeResponse, error) {
+	a, err := read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+		return space.Auth().IsRangePermitted(user, q.Key, q.RangeEnd)
+	}, func(space *keyspace.Keyspace) (*pb.RangeResponse, error) {
 		a, _, err := txn.Range(ctx, zap.NewNop(), space.Store(), q, true)
 		return a, err
 	}, func(c *grpc.ClientConn) func(context.Context, *pb.RangeRequest, ...grpc.CallOption) (*pb.RangeResponse, error) {
@@ -171,8 +179,10 @@ func (g *Gateway) reserve(ctx context.Context, serializable bool, reads func(*ke
 // read answers a read: a serializable one from this gateway's copy, another one from the active gateway's. That one
 // makes sure after the read that it was still active. In a keyspace on disks each gateway's copy answers, after one look
 // at the log's end.
-func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, look func(*keyspace.Keyspace) (A, error),
+func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, check permission,
+	look func(*keyspace.Keyspace) (A, error),
 	remote func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error)) (none A, err error) {
+	look = permitted(ctx, g, check, look)
 	if serializable || g.disk != nil {
 		if err := g.known(ctx); err != nil {
 			return none, err
@@ -199,11 +209,7 @@ func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, loo
 			return none, errNotActive
 		}
 		defer done()
-		a, err := look(l.space)
-		if !l.isActive() {
-			return none, errNotActive
-		}
-		return a, rpcError(err)
+		return lookNow(l, look)
 	}, func(ctx context.Context, conn *grpc.ClientConn, o ...grpc.CallOption) (A, error) {
 		return remote(conn)(ctx, q, o...)
 	})

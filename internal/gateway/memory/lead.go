@@ -140,7 +140,7 @@ func (l *leader) isActive() bool { return l.ctx.Err() == nil && l.lock.Left() > 
 
 // propose has a command executed in every gateway. The error errNotActive means that it has not been and will not be.
 func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (proto.Message, error) {
-	encoded, err := proto.Marshal(request)
+	encoded, err := keyspace.Encode(request)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +158,14 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 		}
 		return nil, ctx.Err()
 	}
+}
+
+// proposeOwn has a command executed that no client has asked for.
+func (l *leader) proposeOwn(ctx context.Context, request *pb.InternalRaftRequest) (proto.Message, error) {
+	if err := l.g.sign(itself(ctx), request); err != nil {
+		return nil, err
+	}
+	return l.propose(ctx, request)
 }
 
 // submit queues a proposal, after it has waited for its quota. If it fails, the proposal's caller hears nothing.
@@ -197,7 +205,7 @@ func (l *leader) expire() {
 		case expired := <-l.space.Leases().ExpiredLeasesC():
 			for _, lease := range expired {
 				command := &pb.InternalRaftRequest{LeaseRevoke: &pb.LeaseRevokeRequest{ID: int64(lease.ID)}}
-				if _, err := l.propose(l.ctx, command); err != nil {
+				if _, err := l.proposeOwn(l.ctx, command); err != nil {
 					l.g.o.Log.Debug("an expired lease", "id", lease.ID, "error", err)
 				}
 			}

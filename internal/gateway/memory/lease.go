@@ -8,8 +8,11 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/auth"
 	"go.etcd.io/etcd/server/v3/lease"
 	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // leaseServer serves leases. The active gateway measures their time.
@@ -34,9 +37,15 @@ func (s *leaseServer) LeaseRevoke(ctx context.Context, q *pb.LeaseRevokeRequest)
 // LeaseTimeToLive implements etcd's API.
 func (s *leaseServer) LeaseTimeToLive(ctx context.Context, q *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse,
 	error) {
-	a, err := route(ctx, s.g, func(_ context.Context, l *leader) (*pb.LeaseTimeToLiveResponse, error) {
+	look := permitted(ctx, s.g, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+		err := someUser(space, user)
+		if err == nil && q.Keys {
+			err = space.PermitLease(user, q.ID, readable(space))
+		}
+		return err
+	}, func(space *keyspace.Keyspace) (*pb.LeaseTimeToLiveResponse, error) {
 		a := &pb.LeaseTimeToLiveResponse{Header: new(pb.ResponseHeader), ID: q.ID, TTL: -1}
-		if found := l.space.Leases().Lookup(lease.LeaseID(q.ID)); found != nil {
+		if found := space.Leases().Lookup(lease.LeaseID(q.ID)); found != nil {
 			a.GrantedTTL, a.TTL = found.TTL(), int64(found.Remaining().Seconds())
 			if q.Keys {
 				for _, key := range found.Keys() {
@@ -44,10 +53,10 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, q *pb.LeaseTimeToLive
 				}
 			}
 		}
-		if !l.isActive() {
-			return nil, errNotActive
-		}
 		return a, nil
+	})
+	a, err := route(ctx, s.g, func(_ context.Context, l *leader) (*pb.LeaseTimeToLiveResponse, error) {
+		return lookNow(l, look)
 	}, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
 		return pb.NewLeaseClient(c).LeaseTimeToLive(ctx, q, o...)
 	})
@@ -56,19 +65,54 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, q *pb.LeaseTimeToLive
 
 // LeaseLeases implements etcd's API.
 func (s *leaseServer) LeaseLeases(ctx context.Context, q *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
-	a, err := route(ctx, s.g, func(_ context.Context, l *leader) (*pb.LeaseLeasesResponse, error) {
+	look := permitted(ctx, s.g, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+		err := someUser(space, user)
+		for _, l := range space.Leases().Leases() {
+			if err == nil {
+				err = space.PermitLease(user, int64(l.ID), readable(space))
+			}
+		}
+		return err
+	}, func(space *keyspace.Keyspace) (*pb.LeaseLeasesResponse, error) {
 		a := &pb.LeaseLeasesResponse{Header: new(pb.ResponseHeader)}
-		for _, known := range l.space.Leases().Leases() {
+		for _, known := range space.Leases().Leases() {
 			a.Leases = append(a.Leases, &pb.LeaseStatus{ID: int64(known.ID)})
 		}
-		if !l.isActive() {
-			return nil, errNotActive
-		}
 		return a, nil
+	})
+	a, err := route(ctx, s.g, func(_ context.Context, l *leader) (*pb.LeaseLeasesResponse, error) {
+		return lookNow(l, look)
 	}, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (*pb.LeaseLeasesResponse, error) {
 		return pb.NewLeaseClient(c).LeaseLeases(ctx, q, o...)
 	})
 	return complete(s.g, a, err)
+}
+
+// readable returns a check that a user may read a key.
+func readable(space *keyspace.Keyspace) func(*auth.AuthInfo, []byte) error {
+	return func(user *auth.AuthInfo, key []byte) error { return space.Auth().IsRangePermitted(user, key, nil) }
+}
+
+// lookNow looks into the active gateway's copy. It makes sure afterwards that the gateway was still active.
+func lookNow[A any](l *leader, look func(*keyspace.Keyspace) (A, error)) (none A, err error) {
+	a, err := look(l.space)
+	if !l.isActive() {
+		return none, errNotActive
+	}
+	return a, rpcError(err)
+}
+
+// admit checks that a user may write all keys of a lease that it renews. Another gateway has checked this itself.
+func (s *leaseServer) admit(ctx context.Context, id int64) error {
+	if s.g.ofGateway(ctx) {
+		return nil
+	}
+	return s.g.admit(ctx, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+		if err := someUser(space, user); err != nil {
+			return err
+		}
+		return space.PermitLease(user, id, space.Auth().IsPutPermitted)
+	})
 }
 
 // LeaseKeepAlive implements etcd's API.
@@ -82,6 +126,9 @@ func (s *leaseServer) LeaseKeepAlive(down pb.Lease_LeaseKeepAliveServer) error {
 		}
 		if err != nil {
 			return interrupted(err)
+		}
+		if err := s.admit(down.Context(), q.ID); err != nil {
+			return err
 		}
 		a, err := up.renew(down.Context(), q)
 		if err == nil {

@@ -35,7 +35,7 @@ func TestRepliesOfRelayAreBounded(t *testing.T) {
 	a.waitActive(t)
 	const writes = 3 * relayReplies / (64 << 10)
 	body := must(proto.Marshal(putAndRead("k", make([]byte, 64<<10))))(t)
-	s := newSession()
+	s := newSession(true)
 	var taken sync.WaitGroup
 	all := make(chan struct{})
 	taken.Go(func() {

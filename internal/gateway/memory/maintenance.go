@@ -17,7 +17,10 @@ type maintenanceServer struct {
 }
 
 // Status implements etcd's API.
-func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
+	if err := s.g.admit(ctx, someUser); err != nil {
+		return nil, err
+	}
 	a := &pb.StatusResponse{Header: new(pb.ResponseHeader), Version: version.Version, StorageVersion: version.Version}
 	a.DbSize = s.g.current().Bytes()
 	a.DbSizeInUse = a.DbSize
@@ -42,20 +45,33 @@ func (g *Gateway) leading() uint64 {
 }
 
 // Alarm implements etcd's API: there are no alarms.
-func (s *maintenanceServer) Alarm(context.Context, *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+func (s *maintenanceServer) Alarm(ctx context.Context, q *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+	needed := administrator
+	if q.Action == pb.AlarmRequest_GET {
+		needed = someUser
+	}
+	if err := s.g.admit(ctx, needed); err != nil {
+		return nil, err
+	}
 	a := &pb.AlarmResponse{Header: new(pb.ResponseHeader)}
 	s.g.fill(a.Header)
 	return a, nil
 }
 
 // Defragment implements etcd's API: memory that is free is used again by itself.
-func (s *maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+	if err := s.g.admit(ctx, administrator); err != nil {
+		return nil, err
+	}
 	return new(pb.DefragmentResponse), nil
 }
 
 // HashKV implements etcd's API. Gateways with the same history have the same hash.
 func (s *maintenanceServer) HashKV(ctx context.Context, q *pb.HashKVRequest) (*pb.HashKVResponse, error) {
 	if err := s.g.known(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.g.admit(ctx, administrator); err != nil {
 		return nil, err
 	}
 	space, done, err := s.g.present()
@@ -88,7 +104,7 @@ func (s *healthServer) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckR
 
 // healthy makes a linearizable read.
 func (g *Gateway) healthy(ctx context.Context) error {
-	_, err := (&kvServer{g: g}).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
+	_, err := (&kvServer{g: g}).Range(itself(ctx), &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
 	return err
 }
 

@@ -16,15 +16,17 @@ import (
 // Writes, which are most of all calls, have no goroutine of their own: their connection's reader proposes them, or
 // relays them to the active gateway. All requests that etcd would refuse, and all that read only, have one.
 
-// begin takes a write.
+// begin takes a write, while authentication is not enabled.
 func (g *Gateway) begin(c *grpcserver.Call, method string, message []byte) bool {
 	if method != pb.KV_Txn_FullMethodName && method != pb.KV_Put_FullMethodName {
 		return false
 	}
 	g.mu.Lock()
-	l, r := g.lead, g.relay
+	l, r, store := g.lead, g.relay, g.space.Auth()
 	g.mu.Unlock()
 	switch {
+	case store.IsAuthEnabled(): // the handler finds the user
+		return false
 	case l != nil:
 		return l.begin(c, method, message)
 	case r != nil:
@@ -57,13 +59,21 @@ func decode(method string, message []byte) (command keyspace.Command, encoded []
 	return keyspace.CommandOf(request), encoded, checkCommand(request) == nil
 }
 
-// decodeCommand decodes a command of another gateway, and checks it: any client can open a relay.
-func decodeCommand(encoded []byte) (keyspace.Command, []byte, error) {
-	request := new(pb.InternalRaftRequest)
-	if err := proto.Unmarshal(encoded, request); err != nil {
+// decodeCommand decodes a command of another gateway, and checks it: any client can open a relay while authentication is
+// not enabled. proven: the sender has the keyspace's secret.
+func decodeCommand(encoded []byte, proven bool) (keyspace.Command, []byte, error) {
+	command, err := keyspace.Decode(encoded)
+	if err != nil {
 		return keyspace.Command{}, nil, status.Error(codes.InvalidArgument, errRelay.Error())
 	}
-	return keyspace.CommandOf(request), encoded, checkCommand(request)
+	request := command.Request()
+	if request == nil {
+		return command, encoded, nil
+	}
+	if q := request; !proven && (q.Header != nil || q.Authenticate != nil) {
+		return command, nil, errNoWrite // it would say who it is, without a proof
+	}
+	return command, encoded, checkCommand(request)
 }
 
 // quickCall is the caller of a write without a goroutine.

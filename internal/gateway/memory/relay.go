@@ -90,6 +90,9 @@ func newRelay(g *Gateway, conn *grpc.ClientConn) *relay {
 // run keeps a stream open until ctx ends.
 func (r *relay) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		if r.g.known(ctx) != nil { // it has no secret yet
+			continue
+		}
 		within, cancel := context.WithCancel(ctx)
 		stream, err := r.conn.NewStream(within, &relayStream, relayMethod, grpc.WaitForReady(true))
 		if err == nil {

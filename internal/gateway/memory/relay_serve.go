@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/auth"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -24,11 +25,14 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	}
 	release = sync.OnceFunc(release)
 	defer release()
+	s := newSession(g.ofGateway(stream.Context()))
+	if err := s.admit(space.Auth()); err != nil {
+		return err
+	}
 	defer g.joins(stream.Context())()
 	if err := stream.SendHeader(g.greeting()); err != nil {
 		return err
 	}
-	s := newSession()
 	defer context.AfterFunc(stream.Context(), s.stop)()
 	received := make(chan error, 1)
 	go func() {
@@ -77,8 +81,11 @@ func (s *session) execute(ctx context.Context, g *Gateway, i item) error {
 		return rpctypes.ErrGRPCStopped
 	}
 	g.mu.Lock()
-	l := g.lead
+	l, store := g.lead, g.space.Auth()
 	g.mu.Unlock()
+	if err := s.admit(store); err != nil {
+		return err
+	}
 	if l == nil {
 		s.reply(&item{id: i.id, kind: itemRefused})
 		return nil
@@ -94,7 +101,7 @@ func (l *leader) beginRelayed(ctx context.Context, s *session, i item) {
 	ok := false
 	switch i.kind {
 	case itemCommand:
-		p.command, p.encoded, err = decodeCommand(i.body)
+		p.command, p.encoded, err = decodeCommand(i.body, s.proven)
 		ok = err == nil
 	case itemTxn:
 		p.command, p.encoded, ok = decode(pb.KV_Txn_FullMethodName, i.body)
@@ -112,6 +119,7 @@ func (l *leader) beginRelayed(ctx context.Context, s *session, i item) {
 
 // session is a stream of another gateway.
 type session struct {
+	proven bool          // the other gateway has the keyspace's secret
 	filled chan struct{} // has an element if there are replies
 
 	executing sync.Mutex
@@ -132,10 +140,18 @@ const (
 	relayReplies = 4 << 20
 )
 
-func newSession() *session {
-	s := &session{filled: make(chan struct{}, 1)}
+func newSession(proven bool) *session {
+	s := &session{proven: proven, filled: make(chan struct{}, 1)}
 	s.replied = sync.NewCond(&s.mu)
 	return s
+}
+
+// admit refuses a stream of somebody else than a gateway while authentication is enabled.
+func (s *session) admit(store auth.AuthStore) error {
+	if !s.proven && store.IsAuthEnabled() {
+		return rpctypes.ErrGRPCPermissionDenied
+	}
+	return nil
 }
 
 // await waits until one more write may begin.

@@ -16,7 +16,7 @@ func TestRelayedCommandsAreChecked(t *testing.T) {
 	twice := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: put}}
 	read := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("k")}}}
 	kinds := make(map[uint64]byte)
-	s := newSession()
+	s := newSession(true)
 	for id, c := range []struct {
 		command *pb.InternalRaftRequest
 		kind    byte

@@ -87,7 +87,7 @@ func (l *leader) compact() {
 // forget forgets history up to a revision, and waits until it takes no more memory.
 func (l *leader) forget(ctx context.Context, revision int64) {
 	command := &pb.InternalRaftRequest{Compaction: &pb.CompactionRequest{Revision: revision}}
-	if _, err := l.propose(ctx, command); err != nil {
+	if _, err := l.proposeOwn(ctx, command); err != nil {
 		l.g.o.Log.Debug("the history", "error", err)
 		return
 	}

@@ -58,7 +58,7 @@ func (g *Gateway) follows(holder string) {
 	g.disconnect()
 	if holder != "" && holder != g.o.Advertise {
 		conn, err := grpc.NewClient("passthrough:///"+holder, grpc.WithTransportCredentials(g.o.Peers),
-			grpc.WithContextDialer(dial),
+			grpc.WithContextDialer(dial), grpc.WithPerRPCCredentials(proof{g}),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: probeEvery, Timeout: requestTimeout}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)))
@@ -133,7 +133,7 @@ func route[A any](ctx context.Context, g *Gateway, local func(context.Context, *
 		if to.lead != nil {
 			return local(ctx, to.lead)
 		}
-		return ask(ctx, to.conn, remote)
+		return ask(ctx, g, to.conn, remote)
 	})
 }
 
@@ -158,15 +158,19 @@ func await[A any](ctx context.Context, g *Gateway, attempt func(destination) (A,
 }
 
 // ask has the active gateway answer a call, or had no effect: errNotActive.
-func ask[A any](ctx context.Context, conn *grpc.ClientConn, remote remote[A]) (a A, err error) {
+func ask[A any](ctx context.Context, g *Gateway, conn *grpc.ClientConn, remote remote[A]) (a A, err error) {
 	if conn == nil || conn.GetState() != connectivity.Ready || wasForwarded(ctx) {
 		if conn != nil {
 			conn.Connect()
 		}
 		return a, errNotActive
 	}
+	outgoing, err := g.forward(ctx)
+	if err != nil {
+		return a, err
+	}
 	var sentTo peer.Peer
-	a, err = remote(metadata.AppendToOutgoingContext(ctx, forwarded, "1"), conn, grpc.Peer(&sentTo))
+	a, err = remote(outgoing, conn, grpc.Peer(&sentTo))
 	switch {
 	case notSent(err, &sentTo) && ctx.Err() == nil:
 		return a, errNotActive

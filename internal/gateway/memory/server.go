@@ -70,7 +70,7 @@ func Listen(o ServerOptions) (*Server, error) {
 	if o.Advertise, err = advertised(o.Advertise, listener.Addr()); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	o.Peers = peers
+	o.Peers, o.CertificateNames = peers, o.Clients.CA != ""
 	g, err := New(o.Options)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -240,6 +240,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server 
 	}
 	streams[relayMethod] = s.serveRelay
 	handle := func(method string, down grpc.ServerStream) error {
+		s.settle(down.Context())
 		handle := streams[method]
 		switch {
 		case handle == nil:

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/auth"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"google.golang.org/grpc"
@@ -130,6 +131,10 @@ func (w *watcher) create(q *pb.WatchCreateRequest) error {
 	if len(q.Key) == 0 {
 		q.Key = []byte{0}
 	}
+	end := q.RangeEnd
+	permission := func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+		return space.Auth().IsRangePermitted(user, q.Key, end)
+	}
 	switch {
 	case len(q.RangeEnd) == 0:
 		q.RangeEnd = nil // one key
@@ -140,6 +145,12 @@ func (w *watcher) create(q *pb.WatchCreateRequest) error {
 		return w.reply(&pb.WatchResponse{
 			Header: w.header(w.events.Rev()), WatchId: clientv3.InvalidWatchID, Created: true, Canceled: true,
 			CancelReason: rpctypes.ErrCompacted.Error(),
+		})
+	}
+	if err := w.g.admit(w.stream.Context(), permission); err != nil {
+		return w.reply(&pb.WatchResponse{
+			Header: w.header(w.events.Rev()), WatchId: clientv3.InvalidWatchID, Created: true, Canceled: true,
+			CancelReason: err.Error(),
 		})
 	}
 	w.mu.Lock()

@@ -19,7 +19,8 @@ import (
 
 // Near is a record in a file, and calls the gateways of this process.
 type Near struct {
-	path string // empty: it is in memory only
+	path   string // empty: it is in memory only
+	secret []byte // of the gateways of this process
 
 	mu       sync.Mutex
 	record   record
@@ -43,7 +44,8 @@ var (
 func Open(path string) (*Near, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
-	n := &Near{path: path, changed: make(chan struct{}), gateways: make(map[string]driver.Handler)}
+	n := &Near{path: path, secret: make([]byte, 32), changed: make(chan struct{}), gateways: make(map[string]driver.Handler)}
+	_, _ = rand.Read(n.secret)
 	n.record.ID = binary.BigEndian.Uint64(id[:]) | 1
 	if path == "" {
 		return n, nil
@@ -63,6 +65,9 @@ func Open(path string) (*Near, error) {
 
 // ID is the number of the keyspace.
 func (n *Near) ID() uint64 { return n.record.ID }
+
+// Secret is that by which the gateways know each other.
+func (n *Near) Secret() []byte { return n.secret }
 
 // save replaces the file.
 func (n *Near) save(r record) error {

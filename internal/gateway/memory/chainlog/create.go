@@ -11,6 +11,9 @@ import (
 	"github.com/netcraq/netcraq/client"
 )
 
+// secretBytes is the length of a keyspace's secret.
+const secretBytes = 32
+
 // Create makes a keyspace, if it is certain that the chain has none of that name. Only the holder of the keyspace's
 // lock may call it; term is the lock's token. entries is the length of the ring, and revision that of the keyspace
 // before its first entry. The error is ErrLost if the chain has objects of such a keyspace, but not its description.
@@ -21,8 +24,10 @@ func Create(ctx context.Context, chain *client.Client, name string, term uint64,
 	}
 	var id [8]byte
 	rand.Read(id[:])
+	secret := make([]byte, secretBytes)
+	rand.Read(secret)
 	l := newLog(chain, name, meta{
-		Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries, Revision: revision,
+		Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries, Revision: revision, Secret: secret,
 	})
 	version, err := l.begin(ctx, term)
 	if err != nil {

@@ -42,6 +42,7 @@ type meta struct {
 	Entries    int    `json:"entries"`
 	ValueBytes int    `json:"value_bytes"`
 	Revision   int64  `json:"revision"` // of the keyspace before its first entry
+	Secret     []byte `json:"secret,omitempty"`
 }
 
 const formatMeta = 3
@@ -120,6 +121,9 @@ func (l *Log) ID() uint64 { return l.meta.ID }
 
 // Revision is that of the keyspace before its first entry.
 func (l *Log) Revision() int64 { return l.meta.Revision }
+
+// Secret is that by which the keyspace's gateways know each other. It is missing in keyspaces of earlier versions.
+func (l *Log) Secret() []byte { return l.meta.Secret }
 
 // Next is the index of the next entry.
 func (l *Log) Next() uint64 { return l.at.Next }

@@ -25,7 +25,7 @@ var errUnknown = errors.New("the keyspace does not know this command")
 // keyspace is unchanged, in every gateway.
 func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	defer k.recovered(&err)
-	if c.request == nil {
+	if c.request == nil && !k.auth.IsAuthEnabled() {
 		if revision := k.replace(&c.replacement); revision != 0 {
 			k.whole = revision
 			return Answer{replaced: revision}, nil
@@ -33,6 +33,9 @@ func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	}
 	r, err := c.whole()
 	if err != nil {
+		return Answer{}, err
+	}
+	if err := k.permit(r); err != nil {
 		return Answer{}, err
 	}
 	k.forget(r)
@@ -77,7 +80,7 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 		err := k.leases.Revoke(lease.LeaseID(r.LeaseRevoke.ID))
 		return &pb.LeaseRevokeResponse{Header: k.header()}, err
 	}
-	return nil, errUnknown
+	return k.changeUsers(r)
 }
 
 // compact forgets history. It waits for the compaction before, so that history does not grow faster than it is removed.

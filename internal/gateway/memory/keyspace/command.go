@@ -25,8 +25,24 @@ func Decode(encoded []byte) (Command, error) {
 		return c, nil
 	}
 	request := new(pb.InternalRaftRequest)
+	marked := len(encoded) > 0 && encoded[0] == formatUsers
+	if marked {
+		encoded = encoded[1:]
+	}
 	err := proto.Unmarshal(encoded, request)
+	if err == nil && marked != ChangesUsers(request) {
+		err = errUsers
+	}
 	return CommandOf(request), err
+}
+
+// Encode encodes a command.
+func Encode(request *pb.InternalRaftRequest) ([]byte, error) {
+	var b []byte
+	if ChangesUsers(request) {
+		b = []byte{formatUsers}
+	}
+	return proto.MarshalOptions{}.MarshalAppend(b, request)
 }
 
 // DecodeReplacement decodes a command if it is a replacement that etcd's checks of transactions pass. The command keeps
@@ -40,6 +56,9 @@ func DecodeReplacement(encoded []byte) (Command, bool) {
 	r, ok := parseReplacement(transaction)
 	return Command{replacement: r, encoded: encoded}, ok
 }
+
+// Request is the request of a command that is not a replacement.
+func (c *Command) Request() *pb.InternalRaftRequest { return c.request }
 
 // whole decodes all of a command.
 func (c *Command) whole() (*pb.InternalRaftRequest, error) {

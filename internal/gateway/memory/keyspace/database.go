@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,7 +124,7 @@ func checkSize(tx *bbolt.Tx, path string) error {
 	return err
 }
 
-// checkVersion refuses files of a newer etcd, and those of an etcd with authentication.
+// checkVersion refuses files of a newer etcd.
 func checkVersion(tx *bbolt.Tx) error {
 	meta := tx.Bucket(schema.Meta.Name())
 	if meta == nil || tx.Bucket(schema.Key.Name()) == nil {
@@ -133,11 +132,6 @@ func checkVersion(tx *bbolt.Tx) error {
 	}
 	if v := schema.ReadStorageVersionFromSnapshot(tx); v != nil && StorageVersion().LessThan(*v) {
 		return fmt.Errorf("it is of etcd %d.%d, and this program knows files up to %s: use a newer netcraq", v.Major, v.Minor, StorageVersion())
-	}
-	auth := tx.Bucket(schema.Auth.Name())
-	if auth != nil && bytes.Equal(auth.Get(schema.AuthEnabledKeyName), []byte{1}) {
-		return errors.New("authentication is enabled in it, and the keyspace has none: everybody who reaches a gateway could read and " +
-			"write it. If that is right, take the snapshot after etcdctl auth disable")
 	}
 	return nil
 }

@@ -101,15 +101,18 @@ func TestDatabaseCutOff(t *testing.T) {
 	}
 }
 
-// A file of a newer etcd, of one with authentication, without a hash, with a wrong one, or of something else is
+// A file of a newer etcd, with a damaged user, without a hash, with a wrong one, or of something else is
 // refused.
 func TestDatabaseRefused(t *testing.T) {
 	for want, change := range map[string]func(*bbolt.Tx) error{
 		"use a newer netcraq": func(tx *bbolt.Tx) error {
 			return tx.Bucket(schema.Meta.Name()).Put(schema.MetaStorageVersionName, []byte("3.99.0"))
 		},
-		"etcdctl auth disable": func(tx *bbolt.Tx) error {
-			return tx.Bucket(schema.Auth.Name()).Put(schema.AuthEnabledKeyName, []byte{1})
+		"a user, a role": func(tx *bbolt.Tx) error {
+			return tx.Bucket(schema.AuthUsers.Name()).Put([]byte("root"), []byte("x"))
+		},
+		"a setting of authentication": func(tx *bbolt.Tx) error {
+			return tx.Bucket(schema.Auth.Name()).Put(schema.AuthRevisionKeyName, []byte{1})
 		},
 		"it has no keys":                func(tx *bbolt.Tx) error { return tx.DeleteBucket(schema.Key.Name()) },
 		"a revision has another format": func(tx *bbolt.Tx) error { return tx.Bucket(schema.Key.Name()).Put([]byte{0xff}, nil) },

@@ -114,7 +114,7 @@ func FuzzEntries(f *testing.F) {
 		if !bytes.Equal(text, contents(t, second)) {
 			t.Fatal("two keyspaces have different contents")
 		}
-		third, err := Restore(bytes.NewReader(text))
+		third, err := Restore(bytes.NewReader(text), Tokens{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func contents(t testing.TB, k *Keyspace) []byte {
 
 // FuzzSnapshot: the bytes of a snapshot make a keyspace or an error. The keyspace has the contents that the snapshot has.
 func FuzzSnapshot(f *testing.F) {
-	k, err := New(1)
+	k, err := New(1, Tokens{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -192,11 +192,11 @@ func FuzzSnapshot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		k, err := open(s.fill)
+		k, err := open(Tokens{}, s.fill)
 		if err != nil {
 			return
 		}
-		again, err := Restore(bytes.NewReader(contents(t, k)))
+		again, err := Restore(bytes.NewReader(contents(t, k)), Tokens{})
 		if err != nil {
 			t.Fatalf("the snapshot of a snapshot: %v", err)
 		}

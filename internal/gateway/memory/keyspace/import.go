@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ReadDatabase reads the keys with their history, and the leases, from a database file of etcd. All that concerns the
+// ReadDatabase reads the keys with their history, the leases and the users from a database file of etcd. All that concerns the
 // etcd's members is left out.
 func ReadDatabase(path string) (s *Snapshot, err error) {
 	db, err := openDatabase(path)
@@ -38,6 +38,9 @@ func ReadDatabase(path string) (s *Snapshot, err error) {
 			return err
 		}
 		if err := s.readRevisions(tx); err != nil {
+			return err
+		}
+		if err := s.readUsers(tx); err != nil {
 			return err
 		}
 		return s.readLeases(tx)

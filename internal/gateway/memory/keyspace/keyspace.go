@@ -2,12 +2,14 @@ package keyspace
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/server/v3/auth"
 	"go.etcd.io/etcd/server/v3/lease"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
@@ -25,6 +27,8 @@ type Keyspace struct {
 	heap   *heap
 	store  mvcc.WatchableKV
 	leases lease.Lessor
+	auth   auth.AuthStore
+	tokens Tokens
 	gone   chan struct{}
 	users  sync.RWMutex // users read-lock it
 	// settled is closed when the last compaction is complete.
@@ -43,18 +47,20 @@ func (clusterVersion) Version() *semver.Version {
 }
 
 // New makes an empty keyspace whose first change follows a revision, as if all before had been compacted. 1 is etcd's.
-func New(revision int64) (*Keyspace, error) {
+func New(revision int64, t Tokens) (*Keyspace, error) {
 	if revision <= 1 {
-		return open(func(backend.BatchTx) error { return nil })
+		return open(t, func(backend.BatchTx) error { return nil })
 	}
-	return open((&Snapshot{compacted: revision}).fill)
+	return open(t, (&Snapshot{compacted: revision}).fill)
 }
 
 // open makes a keyspace from the contents that fill writes.
-func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) { return openHeap(newHeap(), fill) }
+func open(t Tokens, fill func(tx backend.BatchTx) error) (*Keyspace, error) {
+	return openHeap(newHeap(), t, fill)
+}
 
-func openHeap(contents *heap, fill func(tx backend.BatchTx) error) (*Keyspace, error) {
-	k := &Keyspace{heap: contents, gone: make(chan struct{}), revisions: make(map[string]*int64)}
+func openHeap(contents *heap, t Tokens, fill func(tx backend.BatchTx) error) (*Keyspace, error) {
+	k := &Keyspace{heap: contents, tokens: t, gone: make(chan struct{}), revisions: make(map[string]*int64)}
 	var settled <-chan struct{} = done()
 	k.settled.Store(&settled)
 	tx := k.heap.BatchTx()
@@ -62,6 +68,9 @@ func openHeap(contents *heap, fill func(tx backend.BatchTx) error) (*Keyspace, e
 	err := fill(tx)
 	tx.Unlock()
 	if err != nil {
+		return nil, err
+	}
+	if k.auth, err = t.open(contents); err != nil {
 		return nil, err
 	}
 	k.leases = lease.NewLessor(quiet, k.heap, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
@@ -108,7 +117,7 @@ func (k *Keyspace) Close() error {
 	k.users.Lock()
 	defer k.users.Unlock()
 	k.leases.Stop()
-	return k.store.Close()
+	return errors.Join(k.auth.Close(), k.store.Close())
 }
 
 // Revision is the revision of the last change.

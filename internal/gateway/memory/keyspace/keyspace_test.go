@@ -16,7 +16,7 @@ import (
 
 func newKeyspace(t *testing.T) *Keyspace {
 	t.Helper()
-	k, err := New(1)
+	k, err := New(1, Tokens{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func restore(t *testing.T, s *Snapshot) *Keyspace {
 	if err := s.Write(&encoded); err != nil {
 		t.Fatal(err)
 	}
-	k, err := Restore(&encoded)
+	k, err := Restore(&encoded, Tokens{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestSnapshotContinues(t *testing.T) {
 	if err := k.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Restore(bytes.NewReader([]byte("no snapshot"))); err == nil {
+	if _, err := Restore(bytes.NewReader([]byte("no snapshot")), Tokens{}); err == nil {
 		t.Error("something else was taken for a snapshot")
 	}
 }

@@ -40,5 +40,5 @@ func (k *Keyspace) Rebuild() (*Keyspace, error) {
 		contents.used.Add(contents.revisions.remove(key))
 	}
 	contents.entries.Store(contents.revisions.entries)
-	return openHeap(contents, func(backend.BatchTx) error { return nil })
+	return openHeap(contents, k.tokens, func(backend.BatchTx) error { return nil })
 }

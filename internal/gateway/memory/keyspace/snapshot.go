@@ -19,9 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Snapshot is the keys and leases at one revision, with the history since the last compaction, or without.
+// Snapshot is the keys, leases and users at one revision, with the history since the last compaction, or without.
 type Snapshot struct {
 	compacted int64 // the oldest revision that can be read
+	users     []userEntry
 	leases    []*leasepb.Lease
 	revisions []entry // in their order
 }
@@ -42,7 +43,7 @@ func (k *Keyspace) Present() (*Snapshot, error) {
 }
 
 func (k *Keyspace) snapshot(compacted int64, revisions []entry) *Snapshot {
-	s := &Snapshot{compacted: compacted, revisions: revisions}
+	s := &Snapshot{compacted: compacted, users: k.heap.userEntries(), revisions: revisions}
 	for _, l := range k.leases.Leases() {
 		s.leases = append(s.leases, &leasepb.Lease{ID: int64(l.ID), TTL: l.TTL()})
 	}
@@ -59,7 +60,7 @@ func (s *Snapshot) Write(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := binary.AppendUvarint(nil, withRevisions)
+	b := binary.AppendUvarint(appendUsers(nil, s.users), withRevisions)
 	for _, n := range []uint64{uint64(s.compacted), uint64(len(s.leases)), uint64(len(s.revisions))} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -90,7 +91,7 @@ func (s *Snapshot) Write(out io.Writer) error {
 var ErrSnapshot = errors.New("the snapshot cannot be read")
 
 // Restore makes a keyspace from an encoded snapshot.
-func Restore(encoded io.Reader) (*Keyspace, error) {
+func Restore(encoded io.Reader, t Tokens) (*Keyspace, error) {
 	r, err := zstd.NewReader(encoded, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
@@ -100,7 +101,7 @@ func Restore(encoded io.Reader) (*Keyspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
-	return open(s.fill)
+	return open(t, s.fill)
 }
 
 const (
@@ -131,6 +132,10 @@ func readMessage(r *bufio.Reader) ([]byte, error) {
 }
 
 func decode(r *bufio.Reader) (*Snapshot, error) {
+	known, err := readUsers(r)
+	if err != nil {
+		return nil, err
+	}
 	compacted, err := binary.ReadUvarint(r)
 	if err != nil {
 		return nil, err
@@ -148,7 +153,7 @@ func decode(r *bufio.Reader) (*Snapshot, error) {
 			return nil, err
 		}
 	}
-	s := &Snapshot{compacted: int64(compacted)}
+	s := &Snapshot{compacted: int64(compacted), users: known}
 	for range leases {
 		b, err := readMessage(r)
 		l := new(leasepb.Lease)
@@ -257,6 +262,9 @@ func readObjects(r *bufio.Reader, n uint64) ([]entry, error) {
 func (s *Snapshot) fill(tx backend.BatchTx) error {
 	for _, e := range s.revisions {
 		tx.UnsafeSeqPut(schema.Key, e.revision, e.object)
+	}
+	for _, e := range s.users {
+		tx.UnsafePut(userBuckets[e.bucket], e.key, e.value)
 	}
 	for _, l := range s.leases {
 		schema.MustUnsafePutLease(tx, l)
