@@ -94,7 +94,8 @@ func (k *keyspaceFlags) add(f *pflag.FlagSet) {
 			"the machine's memory; at most 2 GiB)")
 	f.DurationVar(&m.progress, "watch-progress-notify-interval", 10*time.Minute,
 		"time without events after which a watch that asked for it is told the revision; as etcd's flag")
-	f.StringVar(&k.token, "auth-token", "simple", "users' tokens: simple, or jwt,sign-method=...,priv-key=...,pub-key=...,ttl=..., as etcd's flag")
+	f.StringVar(&k.token, "auth-token", "simple",
+		"users' tokens: simple, or jwt,sign-method=...,priv-key=...,pub-key=...,ttl=..., as etcd's flag")
 	f.UintVar(&k.tokenTTL, "auth-token-ttl", 300, "seconds after which a simple token ends that is not used")
 	f.IntVar(&k.cost, "bcrypt-cost", bcrypt.DefaultCost, "cost of the hash of a user's password: 4 to 31")
 	k.gateway.cluster.Add(f)
@@ -136,7 +137,8 @@ func (k *keyspaceFlags) checkTokens() (err error) {
 	}
 	ttl := time.Duration(k.tokenTTL) * time.Second
 	if k.gateway.memory.tokens, err = keyspace.NewTokens(k.token, ttl, k.cost); err != nil || k.token == "" {
-		return cli.UsageError(fmt.Errorf("--auth-token %q: want simple, or jwt with its options as for etcd: %w", k.token, err))
+		return cli.UsageError(fmt.Errorf("--auth-token %q: want simple, or jwt with its options as for etcd: %w",
+			k.token, err))
 	}
 	return nil
 }
@@ -201,8 +203,8 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 	}
 	s, err := k.listen(chain, r, memory.ServerOptions{
 		Options: memory.Options{
-			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log), Tokens: m.tokens,
-			Temporary: k.dir, Begin: begin,
+			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log),
+			Tokens: m.tokens, Temporary: k.dir, Begin: begin,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
 	})

@@ -25,8 +25,8 @@ type authServer struct {
 }
 
 // errNoSecret: gateways of such a keyspace could not tell a gateway from a client.
-var errNoSecret = status.Error(codes.FailedPrecondition, "netcraq: this keyspace was made by a version without authentication, "+
-	"so its gateways do not know each other: name another one with --keyspace")
+var errNoSecret = status.Error(codes.FailedPrecondition, "netcraq: this keyspace was made by a version without "+
+	"authentication, so its gateways do not know each other: name another one with --keyspace")
 
 // AuthEnable implements etcd's API.
 func (s *authServer) AuthEnable(ctx context.Context, q *pb.AuthEnableRequest) (*pb.AuthEnableResponse, error) {
@@ -41,8 +41,8 @@ func (s *authServer) AuthDisable(ctx context.Context, q *pb.AuthDisableRequest) 
 	return execute[*pb.AuthDisableResponse](ctx, s.g, &pb.InternalRaftRequest{AuthDisable: q})
 }
 
-// Authenticate implements etcd's API. A password is checked with a copy that has all that was acknowledged before. A token
-// that is not signed is given by a command, so that all gateways know it.
+// Authenticate implements etcd's API. A password is checked with a copy that has all that was acknowledged before. A
+// token that is not signed is given by a command, so that all gateways know it.
 func (s *authServer) Authenticate(ctx context.Context, q *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
 	ctx = nobody(ctx) // the client may have an old token
 	for {
@@ -55,9 +55,7 @@ func (s *authServer) Authenticate(ctx context.Context, q *pb.AuthenticateRequest
 				space.Head(a)
 			}
 			return a, err
-		}, func(c *grpc.ClientConn) func(context.Context, *pb.AuthenticateRequest, ...grpc.CallOption) (*pb.AuthenticateResponse, error) {
-			return pb.NewAuthClient(c).Authenticate
-		})
+		}, atAuth(pb.AuthClient.Authenticate))
 		if a == nil && err == nil {
 			a, err = s.give(ctx, q.Name, checked)
 		}
@@ -86,9 +84,7 @@ func (s *authServer) AuthStatus(ctx context.Context, q *pb.AuthStatusRequest) (*
 		a := &pb.AuthStatusResponse{Enabled: store.IsAuthEnabled(), AuthRevision: store.Revision()}
 		space.Head(a)
 		return a, nil
-	}, func(c *grpc.ClientConn) func(context.Context, *pb.AuthStatusRequest, ...grpc.CallOption) (*pb.AuthStatusResponse, error) {
-		return pb.NewAuthClient(c).AuthStatus
-	})
+	}, atAuth(pb.AuthClient.AuthStatus))
 	return complete(s.g, a, err)
 }
 
@@ -127,13 +123,14 @@ func (s *authServer) UserChangePassword(ctx context.Context, q *pb.AuthUserChang
 }
 
 // UserGrantRole implements etcd's API.
-func (s *authServer) UserGrantRole(ctx context.Context, q *pb.AuthUserGrantRoleRequest) (*pb.AuthUserGrantRoleResponse, error) {
+func (s *authServer) UserGrantRole(ctx context.Context, q *pb.AuthUserGrantRoleRequest) (
+	*pb.AuthUserGrantRoleResponse, error) {
 	return execute[*pb.AuthUserGrantRoleResponse](ctx, s.g, &pb.InternalRaftRequest{AuthUserGrantRole: q})
 }
 
 // UserRevokeRole implements etcd's API.
-func (s *authServer) UserRevokeRole(ctx context.Context, q *pb.AuthUserRevokeRoleRequest) (*pb.AuthUserRevokeRoleResponse,
-	error) {
+func (s *authServer) UserRevokeRole(ctx context.Context, q *pb.AuthUserRevokeRoleRequest) (
+	*pb.AuthUserRevokeRoleResponse, error) {
 	return execute[*pb.AuthUserRevokeRoleResponse](ctx, s.g, &pb.InternalRaftRequest{AuthUserRevokeRole: q})
 }
 
@@ -199,17 +196,26 @@ func lookAtUsers[Q any, A interface {
 	proto.Message
 	headed
 }](ctx context.Context, g *Gateway, q Q, check permission,
-	look func(auth.AuthStore, Q) (A, error), remote func(pb.AuthClient, context.Context, Q, ...grpc.CallOption) (A, error)) (A, error) {
+	look func(auth.AuthStore, Q) (A, error), remote authMethod[Q, A]) (A, error) {
 	a, err := read(ctx, g, q, false, check, func(space *keyspace.Keyspace) (A, error) {
 		a, err := look(space.Auth(), q)
 		if err == nil {
 			space.Head(a)
 		}
 		return a, err
-	}, func(c *grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error) {
-		return func(ctx context.Context, q Q, o ...grpc.CallOption) (A, error) {
-			return remote(pb.NewAuthClient(c), ctx, q, o...)
-		}
-	})
+	}, atAuth(remote))
 	return complete(g, a, err)
+}
+
+// authMethod is a method of the service of users at another gateway.
+type authMethod[Q, A any] func(pb.AuthClient, context.Context, Q, ...grpc.CallOption) (A, error)
+
+// atAuth calls the method over a connection.
+func atAuth[Q, A any](method authMethod[Q, A]) func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (
+	A, error) {
+	return func(c *grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error) {
+		return func(ctx context.Context, q Q, o ...grpc.CallOption) (A, error) {
+			return method(pb.NewAuthClient(c), ctx, q, o...)
+		}
+	}
 }

@@ -365,7 +365,7 @@ func TestRandomAuthAsEtcd(t *testing.T) {
 // withoutUser are the calls that need no user, as at an etcd. The others check such requests first, or end
 // without an answer; they make calls that are checked.
 var withoutUser = []string{"/etcdserverpb.Auth/Authenticate", "/etcdserverpb.Auth/AuthStatus",
-	"/etcdserverpb.Cluster/MemberList", "/grpc.health.v1.Health/Check",
+	"/grpc.health.v1.Health/Check",
 	"/etcdserverpb.KV/Txn", "/etcdserverpb.Watch/Watch", "/v3electionpb.Election/Proclaim", "/v3electionpb.Election/Observe",
 	"/v3electionpb.Election/Resign"}
 
@@ -577,7 +577,12 @@ func bare(t *testing.T, address, path string) error {
 // enable enables authentication with the users root, and alice who may read and write keys below "a".
 func enable(t *testing.T, g *gateway) {
 	t.Helper()
-	c, ctx := open(t, g.address), t.Context()
+	enableAs(t, open(t, g.address))
+}
+
+func enableAs(t *testing.T, c *clientv3.Client) {
+	t.Helper()
+	ctx := t.Context()
 	for _, name := range []string{"root", "alice"} {
 		must(c.UserAdd(ctx, name, "pw"))(t)
 		must(c.RoleAdd(ctx, name))(t)

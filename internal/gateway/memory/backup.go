@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -35,10 +36,7 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, down pb.Maintenance_
 			g.o.Log.Warn("a snapshot may lack the last writes", "error", err)
 		}
 	}
-	if err := g.admit(ctx, administrator); err != nil {
-		return err
-	}
-	f, err := g.database()
+	f, err := g.database(ctx)
 	if err == nil {
 		err = errors.Join(sendFile(f, down.Send), f.Close())
 	}
@@ -48,11 +46,15 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, down pb.Maintenance_
 	return err
 }
 
-// database makes a file of etcd with the present contents. It has no name, so that nothing is left if this process
-// ends.
-func (g *Gateway) database() (*os.File, error) {
+// database makes a file of etcd with the present contents, for an administrator. It has no name, so that nothing is
+// left if this process ends.
+func (g *Gateway) database(ctx context.Context) (*os.File, error) {
 	space, done, err := g.present()
 	if err != nil {
+		return nil, err
+	}
+	if err := g.admit(ctx, space, administrator); err != nil {
+		done()
 		return nil, err
 	}
 	contents := space.Database()

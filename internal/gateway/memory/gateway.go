@@ -148,8 +148,8 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(), secret: o.Secret, space: space, changed: make(chan struct{}),
-		appends: newAppends(), calls: newCalls(),
+		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(),
+		secret: o.Secret, space: space, changed: make(chan struct{}), appends: newAppends(), calls: newCalls(),
 	}
 	if o.Disk != nil {
 		if err := g.openDisk(); err != nil {

@@ -25,7 +25,8 @@ const (
 // rootUser may do everything: etcd keeps it while authentication is enabled.
 const rootUser = "root"
 
-// as marks the context of a call that this gateway makes for itself, or for nobody. Its value is whether it is for itself.
+// as marks the context of a call that this gateway makes for itself, or for nobody. Its value is whether it is for
+// itself.
 type as struct{}
 
 func itself(ctx context.Context) context.Context { return context.WithValue(ctx, as{}, true) }
@@ -66,7 +67,7 @@ func (g *Gateway) ofGateway(ctx context.Context) bool {
 	return err == nil && len(own) > 0 && subtle.ConstantTimeCompare(secret, own) == 1
 }
 
-// userOf is the user of a call, as etcd finds it: by its token, or else by the name in the client's certificate. Another
+// userOf is the user of a call, as etcd finds it: by its token, or else by the name in its certificate. Another
 // gateway says whose call it forwards. nil: none.
 func (g *Gateway) userOf(ctx context.Context, store auth.AuthStore) (*auth.AuthInfo, error) {
 	forItself, marked := ctx.Value(as{}).(bool)
@@ -98,22 +99,28 @@ func forwardedUser(ctx context.Context) *auth.AuthInfo {
 	return &auth.AuthInfo{Username: name[0], Revision: revision}
 }
 
-// forward prepares a call to the active gateway, which gets to know the user.
+// forward prepares a call to the active gateway, which gets to know the user. It does not forward the call again.
 func (g *Gateway) forward(ctx context.Context) (context.Context, error) {
+	ctx, err := g.naming(ctx)
+	return metadata.AppendToOutgoingContext(ctx, forwarded, "1"), err
+}
+
+// naming names the user of a call in the metadata for another gateway.
+func (g *Gateway) naming(ctx context.Context) (context.Context, error) {
 	user, err := g.userOf(ctx, g.current().Auth())
 	if err != nil {
-		return nil, rpcError(err)
+		return ctx, rpcError(err)
+	}
+	if user == nil {
+		return ctx, nil
 	}
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
 	if md == nil {
 		md = make(metadata.MD)
 	}
-	md.Set(forwarded, "1")
-	if user != nil {
-		md.Set(userKey, user.Username)
-		md.Set(revisionKey, strconv.FormatUint(user.Revision, 10))
-	}
+	md.Set(userKey, user.Username)
+	md.Set(revisionKey, strconv.FormatUint(user.Revision, 10))
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
@@ -126,8 +133,8 @@ func (g *Gateway) sign(ctx context.Context, command *pb.InternalRaftRequest) err
 	return err
 }
 
-// settle waits, before a call with a token that this gateway does not know, or before it knows of users, until the gateway has all that was
-// acknowledged before: another gateway may have given the token just now.
+// settle waits, before a call with a token that this gateway does not know, or before it knows of users, until the
+// gateway has all that was acknowledged before: another gateway may have given the token just now.
 func (g *Gateway) settle(ctx context.Context) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md[rpctypes.TokenFieldNameGRPC])+len(md[rpctypes.TokenFieldNameSwagger]) == 0 {
@@ -197,8 +204,8 @@ func permitted[A any](ctx context.Context, g *Gateway, check permission,
 	}
 }
 
-// admit checks the user of a call that looks at more than one moment.
-func (g *Gateway) admit(ctx context.Context, check permission) error {
-	_, err := permitted(ctx, g, check, func(*keyspace.Keyspace) (struct{}, error) { return struct{}{}, nil })(g.current())
+// admit checks the user of a call that looks at a copy of the keyspace at more than one moment.
+func (g *Gateway) admit(ctx context.Context, space *keyspace.Keyspace, check permission) error {
+	_, err := permitted(ctx, g, check, func(*keyspace.Keyspace) (struct{}, error) { return struct{}{}, nil })(space)
 	return rpcError(err)
 }

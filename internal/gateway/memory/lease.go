@@ -102,12 +102,9 @@ func lookNow[A any](l *leader, look func(*keyspace.Keyspace) (A, error)) (none A
 	return a, rpcError(err)
 }
 
-// admit checks that a user may write all keys of a lease that it renews. Another gateway has checked this itself.
-func (s *leaseServer) admit(ctx context.Context, id int64) error {
-	if s.g.ofGateway(ctx) {
-		return nil
-	}
-	return s.g.admit(ctx, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+// admit checks that a user may write all keys of a lease that it renews.
+func (k *keeper) admit(ctx context.Context, space *keyspace.Keyspace, id int64) error {
+	return k.g.admit(ctx, space, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
 		if err := someUser(space, user); err != nil {
 			return err
 		}
@@ -127,7 +124,7 @@ func (s *leaseServer) LeaseKeepAlive(down pb.Lease_LeaseKeepAliveServer) error {
 		if err != nil {
 			return interrupted(err)
 		}
-		if err := s.admit(down.Context(), q.ID); err != nil {
+		if err := up.admit(down.Context(), s.g.current(), q.ID); err != nil {
 			return err
 		}
 		a, err := up.renew(down.Context(), q)
@@ -165,6 +162,9 @@ func (k *keeper) close() {
 
 func (k *keeper) renew(ctx context.Context, q *pb.LeaseKeepAliveRequest) (*pb.LeaseKeepAliveResponse, error) {
 	a, err := route(ctx, k.g, func(_ context.Context, l *leader) (*pb.LeaseKeepAliveResponse, error) {
+		if err := k.admit(ctx, l.space, q.ID); err != nil {
+			return nil, err
+		}
 		// The revision is that before the renewal, so a lease that the client sees renewed was not revoked before it.
 		a := &pb.LeaseKeepAliveResponse{Header: &pb.ResponseHeader{Revision: l.space.Revision()}, ID: q.ID}
 		ttl, err := l.space.Leases().Renew(lease.LeaseID(q.ID))
@@ -182,7 +182,11 @@ func (k *keeper) renew(ctx context.Context, q *pb.LeaseKeepAliveRequest) (*pb.Le
 	}, func(ctx context.Context, c *grpc.ClientConn, _ ...grpc.CallOption) (*pb.LeaseKeepAliveResponse, error) {
 		if k.conn != c {
 			k.close()
-			upward, cancel := context.WithCancel(ctx)
+			named, err := k.g.naming(ctx)
+			if err != nil {
+				return nil, err
+			}
+			upward, cancel := context.WithCancel(named)
 			up, err := pb.NewLeaseClient(c).LeaseKeepAlive(upward)
 			if err != nil {
 				cancel()

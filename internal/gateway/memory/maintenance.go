@@ -18,7 +18,7 @@ type maintenanceServer struct {
 
 // Status implements etcd's API.
 func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
-	if err := s.g.admit(ctx, someUser); err != nil {
+	if err := s.g.admit(ctx, s.g.current(), someUser); err != nil {
 		return nil, err
 	}
 	a := &pb.StatusResponse{Header: new(pb.ResponseHeader), Version: version.Version, StorageVersion: version.Version}
@@ -50,7 +50,7 @@ func (s *maintenanceServer) Alarm(ctx context.Context, q *pb.AlarmRequest) (*pb.
 	if q.Action == pb.AlarmRequest_GET {
 		needed = someUser
 	}
-	if err := s.g.admit(ctx, needed); err != nil {
+	if err := s.g.admit(ctx, s.g.current(), needed); err != nil {
 		return nil, err
 	}
 	a := &pb.AlarmResponse{Header: new(pb.ResponseHeader)}
@@ -60,7 +60,7 @@ func (s *maintenanceServer) Alarm(ctx context.Context, q *pb.AlarmRequest) (*pb.
 
 // Defragment implements etcd's API: memory that is free is used again by itself.
 func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
-	if err := s.g.admit(ctx, administrator); err != nil {
+	if err := s.g.admit(ctx, s.g.current(), administrator); err != nil {
 		return nil, err
 	}
 	return new(pb.DefragmentResponse), nil
@@ -71,14 +71,14 @@ func (s *maintenanceServer) HashKV(ctx context.Context, q *pb.HashKVRequest) (*p
 	if err := s.g.known(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.g.admit(ctx, administrator); err != nil {
-		return nil, err
-	}
 	space, done, err := s.g.present()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	if err := s.g.admit(ctx, space, administrator); err != nil {
+		return nil, err
+	}
 	h, revision, err := space.Store().HashStorage().HashByRev(q.Revision)
 	a := &pb.HashKVResponse{
 		Header: &pb.ResponseHeader{Revision: revision}, Hash: h.Hash, CompactRevision: h.CompactRevision, HashRevision: h.Revision,

@@ -96,6 +96,9 @@ type clusterServer struct {
 // MemberList implements etcd's API. The active gateway knows the others, which relay to it. Without an active one a
 // client that does not ask for a linearizable answer gets this gateway.
 func (s *clusterServer) MemberList(ctx context.Context, q *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	if err := s.g.admit(ctx, s.g.current(), someUser); err != nil {
+		return nil, err
+	}
 	if s.g.disk != nil {
 		return s.g.membersOnDisk(ctx, q)
 	}

@@ -59,8 +59,8 @@ func decode(method string, message []byte) (command keyspace.Command, encoded []
 	return keyspace.CommandOf(request), encoded, checkCommand(request) == nil
 }
 
-// decodeCommand decodes a command of another gateway, and checks it: any client can open a relay while authentication is
-// not enabled. proven: the sender has the keyspace's secret.
+// decodeCommand decodes a command of another gateway, and checks it: any client can open a relay while authentication
+// is not enabled. proven: the sender has the keyspace's secret.
 func decodeCommand(encoded []byte, proven bool) (keyspace.Command, []byte, error) {
 	command, err := keyspace.Decode(encoded)
 	if err != nil {

@@ -147,7 +147,7 @@ func (w *watcher) create(q *pb.WatchCreateRequest) error {
 			CancelReason: rpctypes.ErrCompacted.Error(),
 		})
 	}
-	if err := w.g.admit(w.stream.Context(), permission); err != nil {
+	if err := w.g.admit(w.stream.Context(), w.space, permission); err != nil {
 		return w.reply(&pb.WatchResponse{
 			Header: w.header(w.events.Rev()), WatchId: clientv3.InvalidWatchID, Created: true, Canceled: true,
 			CancelReason: err.Error(),

@@ -108,12 +108,12 @@ func (s *Server) serve(c *connection, secure *tls.Config, web *queue) {
 		farewell(c, n)
 		return
 	}
-	n = &prefixed{Conn: n, prefix: prefix, below: c, web: !calls}
+	read := &prefixed{Conn: n, prefix: prefix, below: c, web: !calls}
 	if !calls {
-		web.push(n)
+		web.push(read)
 		return
 	}
-	s.calls.ServeConn(n, func(served *grpcserver.Connection) { c.uses(served.Idle, served.End) })
+	s.calls.ServeConn(authenticated(read), func(served *grpcserver.Connection) { c.uses(served.Idle, served.End) })
 }
 
 // farewell ends a connection of which some bytes may not be read. The client sees its end, and no reset.
@@ -188,6 +188,23 @@ func (p *prefixed) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	return p.Conn.Read(b)
+}
+
+// secured is a connection with TLS: its calls have the client's certificate.
+type secured struct {
+	*prefixed
+	state tls.ConnectionState // after the handshake
+}
+
+// ConnectionState is what handlers learn of the client.
+func (s secured) ConnectionState() tls.ConnectionState { return s.state }
+
+// authenticated returns a connection that has the state of TLS of the one below, if that has any.
+func authenticated(p *prefixed) net.Conn {
+	if n, is := p.Conn.(*tls.Conn); is {
+		return secured{p, n.ConnectionState()}
+	}
+	return p
 }
 
 // Write writes. Over HTTP/1 the client has to take it in time.

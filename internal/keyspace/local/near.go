@@ -44,7 +44,9 @@ var (
 func Open(path string) (*Near, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
-	n := &Near{path: path, secret: make([]byte, 32), changed: make(chan struct{}), gateways: make(map[string]driver.Handler)}
+	n := &Near{
+		path: path, secret: make([]byte, 32), changed: make(chan struct{}), gateways: make(map[string]driver.Handler),
+	}
 	_, _ = rand.Read(n.secret)
 	n.record.ID = binary.BigEndian.Uint64(id[:]) | 1
 	if path == "" {

@@ -2,7 +2,7 @@ package clients
 
 // Reasons of more than one client.
 const (
-	noAuth   = "a keyspace in memory has no authentication"
+	noAuth   = "keyspaces had no authentication when the table was made"
 	noUpkeep = "a keyspace in memory has none of these calls"
 	noLocks  = "a keyspace in memory has no services for locks and elections"
 )

@@ -196,5 +196,6 @@ func (k *Keyspace) assign(q *pb.InternalAuthenticateRequest) (*pb.AuthenticateRe
 		return nil, auth.ErrAuthFailed
 	}
 	ctx := context.WithValue(context.Background(), auth.AuthenticateParamIndex{}, firstIndex)
-	return k.auth.Authenticate(context.WithValue(ctx, auth.AuthenticateParamSimpleTokenPrefix{}, q.SimpleToken), q.Name, "")
+	ctx = context.WithValue(ctx, auth.AuthenticateParamSimpleTokenPrefix{}, q.SimpleToken)
+	return k.auth.Authenticate(ctx, q.Name, "")
 }

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ReadDatabase reads the keys with their history, the leases and the users from a database file of etcd. All that concerns the
-// etcd's members is left out.
+// ReadDatabase reads the keys with their history, the leases and the users from a database file of etcd. All that
+// concerns the etcd's members is left out.
 func ReadDatabase(path string) (s *Snapshot, err error) {
 	db, err := openDatabase(path)
 	if err != nil {
