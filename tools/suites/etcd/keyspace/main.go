@@ -121,6 +121,7 @@ var names = map[string]string{
 	"tls-max-version": "tls-max-version", "self-signed-cert-validity": "self-signed-cert-validity",
 	"quota-backend-bytes": "quota-bytes", "max-request-bytes": "max-request-bytes",
 	"watch-progress-notify-interval": "watch-progress-notify-interval",
+	"auth-token":                     "auth-token", "auth-token-ttl": "auth-token-ttl", "bcrypt-cost": "bcrypt-cost",
 }
 
 // ofRaft begin the names of flags that concern etcd's members, their logs on disk and their own files alone.
