@@ -2,11 +2,9 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/security"
@@ -56,22 +54,13 @@ func countingDisks(ctx context.Context, l *lab.Lab) (int, error) {
 	return s.Keyspaces[0].CountingDisks(), nil
 }
 
-// acceptLosses accepts the loss of each shard that is lost, until all shards have all their members.
-func acceptLosses(ctx context.Context, l *lab.Lab) error {
+// acceptLosses accepts the loss of each shard that is lost. whole says that all shards have all their members.
+func acceptLosses(ctx context.Context, l *lab.Lab) (whole bool, err error) {
 	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
 	defer leader.Close()
-	for {
-		s, err := leader.Snapshot(ctx)
-		if err == nil && s.Shards.FullyReplicated == s.Shards.Total {
-			return nil
-		}
-		if err == nil && s.Shards.Down > 0 {
-			_, err = leader.AcceptLosses(ctx, s.Shards.Total)
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-time.After(askAgain):
-		}
+	s, err := leader.Snapshot(ctx)
+	if err == nil && s.Shards.Down > 0 {
+		_, err = leader.AcceptLosses(ctx, s.Shards.Total)
 	}
+	return err == nil && s.Shards.FullyReplicated == s.Shards.Total, err
 }

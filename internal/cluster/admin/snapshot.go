@@ -121,7 +121,7 @@ func keyspaceOf(in *controllerv1.Keyspace) Keyspace {
 	for _, g := range in.GetGateways() {
 		k.Gateways = append(k.Gateways, g.GetMember())
 		for _, d := range in.GetActive().GetDisks() {
-			if d.GetName() == g.GetDisk().GetName() {
+			if d.GetName() == g.GetDisk().GetName() && d.GetIdentity() == g.GetDisk().GetIdentity() {
 				k.Disks = append(k.Disks, g.GetMember())
 			}
 		}

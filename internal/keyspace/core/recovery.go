@@ -38,6 +38,37 @@ const (
 	failed
 )
 
+// Awaited is what a recovery waits for. It has one of the fields.
+type Awaited struct {
+	Ended    bool   // nothing
+	Record   bool   // the controllers store the record
+	Promises []Disk // Need of these promise
+	Content  Disk   // this disk's content comes
+	Log      uint64 // the chain answers for the log of this era
+	Installs []Disk // Need of these store the state
+	Need     int
+}
+
+// Awaited returns what the recovery waits for.
+func (m *Recovery) Awaited() Awaited {
+	switch m.stage {
+	case claiming, activating:
+		return Awaited{Record: true}
+	case promising:
+		return Awaited{Promises: missing(m.record.asked(), m.promised), Need: m.record.promises() - len(m.promised)}
+	case taking:
+		return Awaited{Content: m.from}
+	case sealing:
+		return Awaited{Log: m.record.Active.Number}
+	case installing:
+		return Awaited{Installs: missing(m.record.Next, m.installed), Need: majority(m.record.Next) - len(m.installed)}
+	case making:
+		return Awaited{Log: m.era}
+	default:
+		return Awaited{Ended: true}
+	}
+}
+
 // Recover begins a recovery by a record. next is the set of the next era.
 func Recover(without Rule, r Record, next []Disk) *Recovery {
 	m := &Recovery{without: without, era: r.Newest() + 1}

@@ -30,6 +30,36 @@ const (
 	noAnswer = "the keyspace does not answer in time: its disks or its chain are slow"
 )
 
+// What a recovery of this gateway waits for.
+const (
+	recordAwaited = "the controllers do not store the keyspace's record: see that this machine reaches them and that a " +
+		"majority of them runs"
+	promisesAwaited = "%d more of the disks of era %d must answer: start the gateways of %s; see netcraq " +
+		"give-up-disks if they are lost"
+	contentAwaited = "the content of the disk of %s does not come: see that gateway's log"
+	logAwaited     = "the chain does not answer for the log of era %d: see netcraq status; if all nodes of a shard have " +
+		"lost their state, this waits for netcraq accept-loss"
+	installsAwaited = "%d more disks must store the state with which era %d begins: see the logs of the gateways of %s"
+	overtaken       = "another gateway has changed the keyspace's record or prepares a later era"
+)
+
+// awaits says what a recovery waits for.
+func (d *Driver) awaits(w core.Awaited, record *core.Record) string {
+	switch {
+	case w.Record:
+		return recordAwaited
+	case len(w.Promises) > 0:
+		return fmt.Sprintf(promisesAwaited, w.Need, record.Active.Number, d.names(w.Promises))
+	case w.Content != core.Disk{}:
+		return fmt.Sprintf(contentAwaited, d.names([]core.Disk{w.Content}))
+	case w.Log > 0:
+		return fmt.Sprintf(logAwaited, w.Log)
+	case len(w.Installs) > 0:
+		return fmt.Sprintf(installsAwaited, w.Need, record.Recovering, d.names(w.Installs))
+	}
+	return overtaken
+}
+
 // Reason says why the keyspace does not answer at this gateway, as far as the gateway knows.
 func (d *Driver) Reason(ctx context.Context) error {
 	reason := noAnswer
@@ -42,12 +72,14 @@ func (d *Driver) Reason(ctx context.Context) error {
 func (d *Driver) reason() string {
 	s := d.core.Status()
 	era := &s.Record.Active
-	switch awaited := d.awaited(era.Set); {
+	switch silent := d.silent(era.Set); {
 	case !d.known:
 		return noRecord
-	case len(awaited) > 0 && len(awaited) > (len(era.Set)-1)/2:
+	case len(silent) > 0 && len(silent) > (len(era.Set)-1)/2:
 		all := len(era.Set)
-		return fmt.Sprintf(noDisks, all-len(awaited), all, era.Number, all/2+1, strings.Join(awaited, ", "))
+		return fmt.Sprintf(noDisks, all-len(silent), all, era.Number, all/2+1, d.names(silent))
+	case d.repair != nil:
+		return d.repair.awaits()
 	case s.Record.Recovering != 0 || era.Number == 0:
 		return fmt.Sprintf(preparing, max(s.Record.Newest(), 1))
 	case s.Broken:
@@ -60,18 +92,30 @@ func (d *Driver) reason() string {
 	return noAnswer
 }
 
-// awaited are the gateways of disks that were not heard of for a while.
-func (d *Driver) awaited(set []core.Disk) (names []string) {
+// silent are the disks of a set that were not heard of for a while.
+func (d *Driver) silent(set []core.Disk) (all []core.Disk) {
 	for _, disk := range set {
-		if disk == d.disk || time.Since(d.heard[disk]) < silentAfter {
-			continue
+		if disk != d.disk && time.Since(d.heard[disk]) >= silentAfter {
+			all = append(all, disk)
 		}
-		name := fmt.Sprintf("%x", disk.Name)
-		if i := slices.IndexFunc(d.state.Gateways, func(g Gateway) bool { return g.Disk == disk }); i >= 0 {
-			name = d.state.Gateways[i].Member
+	}
+	return all
+}
+
+// names lists the gateways of disks.
+func (d *Driver) names(disks []core.Disk) string {
+	var names []string
+	for _, disk := range disks {
+		i := slices.IndexFunc(d.state.Gateways, func(g Gateway) bool { return g.Disk.Name == disk.Name })
+		switch {
+		case i < 0:
+			names = append(names, fmt.Sprintf("%x", disk.Name))
+		case d.state.Gateways[i].Disk == disk:
+			names = append(names, d.state.Gateways[i].Member)
+		default:
+			names = append(names, d.state.Gateways[i].Member+" (it has another disk now)")
 		}
-		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names
+	return strings.Join(names, ", ")
 }

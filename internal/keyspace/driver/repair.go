@@ -28,6 +28,7 @@ type repair struct {
 	cell    uint64                  // the version of the cell that was read last
 	busy    map[core.Disk]time.Time // disks that are being asked, and since when
 	making  bool
+	failure error // of the last call that failed, since the last progress; nil: none
 	come    core.Progress
 	moved   time.Time // when it changed last
 	retried time.Time
@@ -50,7 +51,7 @@ func (d *Driver) recover(next []core.Disk) {
 func (r *repair) tick() {
 	d := r.d
 	if now := r.core.Progress(); now != r.come {
-		r.come, r.moved = now, time.Now()
+		r.come, r.moved, r.failure = now, time.Now(), nil
 	}
 	ended, active := r.core.Done()
 	switch {
@@ -58,8 +59,7 @@ func (r *repair) tick() {
 		if active {
 			d.o.Logger.Info("the next era of the keyspace has begun", "era", r.record.Active.Number)
 		} else {
-			d.o.Logger.Warn("no era has begun: it takes a majority of the disks of the era before, the chain and the controllers",
-				"disks", r.record.Active.Set)
+			d.o.Logger.Warn("this recovery has begun no era, and another one follows", "because", r.awaits(), "error", r.failure)
 		}
 		d.repair = nil
 		if r.content != nil {
@@ -72,6 +72,9 @@ func (r *repair) tick() {
 		r.core.Retry()
 	}
 }
+
+// awaits says what the recovery waits for.
+func (r *repair) awaits() string { return r.d.awaits(r.core.Awaited(), &r.record) }
 
 // stalled reports whether the recovery has made no progress for a while, and nothing is under way that takes long.
 func (r *repair) stalled() bool {
@@ -141,18 +144,22 @@ func (r *repair) act(action core.Action) {
 		r.take(a.From)
 	case core.ReadCell:
 		r.call(func(ctx context.Context) {
-			if cells, err := log.Cells(ctx, a.Era, a.Index, 1); err == nil {
-				r.then(func() {
+			cells, err := log.Cells(ctx, a.Era, a.Index, 1)
+			r.then(func() {
+				if r.failure = err; err == nil {
 					r.cell = cells[0].Version
 					r.core.Found(a.Index, cells[0].Cell)
-				})
-			}
+				}
+			})
 		})
 	case core.WriteSeal:
 		version := r.cell
 		r.call(func(ctx context.Context) {
 			sealed, err := log.Seal(ctx, a.Era, a.Index, a.Term, version)
-			r.then(func() { r.core.SealWritten(sealed && err == nil) })
+			r.then(func() {
+				r.failure = err
+				r.core.SealWritten(sealed && err == nil)
+			})
 		})
 	case core.MakeLog:
 		r.make(a)
@@ -168,7 +175,7 @@ func (r *repair) make(a core.MakeLog) {
 	r.d.beside(func() {
 		err := r.d.o.Log.Make(r.d.ctx, a.Era, a.First)
 		r.d.post(func() {
-			r.making = false
+			r.making, r.failure = false, err
 			switch {
 			case r.d.repair != r:
 			case err != nil:
@@ -270,7 +277,7 @@ func (r *repair) ask(disk core.Disk, within time.Duration, answer func(core.Disk
 			if delete(r.busy, disk); r.d.repair != r {
 				return
 			}
-			if err != nil {
+			if r.failure = err; err != nil {
 				r.d.o.Logger.Debug("a gateway does not answer a recovery", "gateway", g.Address, "error", err)
 				return
 			}
@@ -295,7 +302,7 @@ func (r *repair) take(from core.Disk) {
 		})
 		d.post(func() {
 			delete(r.busy, from)
-			if err != nil {
+			if r.failure = err; err != nil {
 				d.o.Logger.Debug("a disk's content cannot be taken", "gateway", g.Address, "error", err)
 				return
 			}

@@ -158,6 +158,16 @@ func (c *cluster) whole(m *topology.Map) bool {
 	})
 }
 
+// epochs returns the epochs of all shards.
+func (c *cluster) epochs() []uint32 {
+	m := c.follower.Map()
+	epochs := make([]uint32, m.Shards())
+	for shard := range epochs {
+		epochs[shard] = m.Chain(uint16(shard)).Epoch
+	}
+	return epochs
+}
+
 // wholeLook is the interval of checks whether a cluster is whole.
 const wholeLook = 20 * time.Millisecond
 

@@ -84,10 +84,10 @@ func (d *driver) run(ctx context.Context) error {
 		case <-ticks.C:
 		}
 		if err := d.endDue(ctx); err != nil {
-			return ifGoingOn(ctx, err)
+			return err
 		}
-		if err := d.supervise(ctx); err != nil {
-			return ifGoingOn(ctx, err)
+		if err := d.supervise(ctx); err != nil && ctx.Err() == nil {
+			return err
 		}
 		if d.guard.watch(d.active) {
 			d.mu.Lock()
@@ -97,19 +97,11 @@ func (d *driver) run(ctx context.Context) error {
 		}
 		if time.Now().After(next) {
 			if err := d.strike(ctx); err != nil {
-				return ifGoingOn(ctx, err)
+				return err
 			}
 			next = time.Now().Add(d.interval())
 		}
 	}
-}
-
-// ifGoingOn drops an error that is only due to the end of the trial.
-func ifGoingOn(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 func (d *driver) interval() time.Duration {
@@ -130,9 +122,14 @@ func (d *driver) strike(ctx context.Context) error {
 	}
 	d.guard.struck(f)
 	d.setup.event("%v, for %v", f, f.lasts.Round(time.Millisecond))
+	return d.begin(ctx, f)
+}
+
+// begin injects a fault, and all of it although the trial may be over: then it ends at once.
+func (d *driver) begin(ctx context.Context, f *fault) error {
 	d.begins(f)
 	f.over = time.Now().Add(f.lasts)
-	return f.must("begin", f.begin(ctx))
+	return f.must("begin", f.begin(context.WithoutCancel(ctx)))
 }
 
 // excludes reports whether a fault and the active ones do not go together.
@@ -159,7 +156,7 @@ func (d *driver) end(ctx context.Context, f *fault) error {
 	d.spare(f)
 	defer d.spare(f)
 	d.setup.event("over: %v", f)
-	return f.must("end", f.end(ctx))
+	return f.must("end", f.end(context.WithoutCancel(ctx))) // the trial may be over, and its checks need the cluster
 }
 
 // begins records a fault before it is injected.

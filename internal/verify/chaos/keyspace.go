@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,8 +18,9 @@ type KeyspaceOptions struct {
 	Dir     func(l *lab.Lab, h lab.Host) string
 	// Disks returns how many gateways have a disk that counts.
 	Disks func(ctx context.Context, l *lab.Lab) (int, error)
-	// AcceptLosses does what an operator does when all copies of shards are lost: it lets them start empty.
-	AcceptLosses func(ctx context.Context, l *lab.Lab) error
+	// AcceptLosses does what an operator does when all copies of shards are lost: it lets them start empty. whole says
+	// that all shards have all their members, as far as the controllers know.
+	AcceptLosses func(ctx context.Context, l *lab.Lab) (whole bool, err error)
 }
 
 // KeyspaceResult is the outcome of a trial of a keyspace on disks.
@@ -67,6 +69,31 @@ func (c *keyspaceControl) whole(ctx context.Context, t *served) error {
 		return err
 	}
 	return c.allCount(ctx)
+}
+
+// formAgain has the operator accept losses until all chains are whole. before are the epochs of all shards when the
+// nodes were emptied, and now are the present ones: until a shard has another, the controllers do not know that it is
+// lost, and take its chain for whole.
+func (c *keyspaceControl) formAgain(ctx context.Context, before []uint32, now func() []uint32) error {
+	for {
+		whole, err := c.o.AcceptLosses(ctx, c.l)
+		if err == nil && whole && allDiffer(before, now()) {
+			return nil
+		}
+		if !retry.Sleep(ctx, look) {
+			return fmt.Errorf("wait until the chains are whole: %w", errors.Join(context.Cause(ctx), err))
+		}
+	}
+}
+
+// allDiffer reports whether each number has changed.
+func allDiffer(before, now []uint32) bool {
+	for i := range before {
+		if before[i] == now[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // answers waits until the gateway of a number answers.

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -42,20 +41,26 @@ func (d *driver) gatewaysKill() *fault {
 
 // chainEmptied has all nodes lose their state at once.
 func (d *driver) chainEmptied() *fault {
+	var epochs []uint32
 	return &fault{
 		hosts: slices.Clone(d.nodes), alone: true,
-		begin: d.emptyNodes,
+		begin: func(ctx context.Context) error {
+			epochs = d.guard.c.epochs()
+			return d.emptyNodes(ctx)
+		},
 		end: func(ctx context.Context) error {
-			return errors.Join(d.switchOn(ctx, d.nodes), d.formAgain(ctx))
+			return errors.Join(d.switchOn(ctx, d.nodes), d.formAgain(ctx, epochs))
 		},
 	}
 }
 
 // power ends all processes at once: controllers, nodes with their state, and gateways.
 func (d *driver) power() *fault {
+	var epochs []uint32
 	return &fault{
 		hosts: slices.Concat(d.nodes, d.controllers, serviceNames(d.gateways)), alone: true,
 		begin: func(ctx context.Context) error {
+			epochs = d.guard.c.epochs()
 			failed := eachService(d.gateways, (*lab.Service).Kill)
 			for _, controller := range d.controllers {
 				failed = errors.Join(failed, d.lab.KillAgent(ctx, controller))
@@ -64,7 +69,7 @@ func (d *driver) power() *fault {
 		},
 		end: func(ctx context.Context) error {
 			return errors.Join(d.switchOn(ctx, slices.Concat(d.controllers, d.nodes)),
-				eachService(d.gateways, (*lab.Service).Start), d.formAgain(ctx))
+				eachService(d.gateways, (*lab.Service).Start), d.formAgain(ctx, epochs))
 		},
 	}
 }
@@ -84,11 +89,12 @@ func (d *driver) switchOn(ctx context.Context, hosts []string) (failed error) {
 }
 
 // formAgain has the operator accept that the chains are empty, and waits until they are whole and all disks count.
-func (d *driver) formAgain(ctx context.Context) error {
+// epochs are those of all shards when the nodes were emptied.
+func (d *driver) formAgain(ctx context.Context, epochs []uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, formAgainWithin)
 	defer cancel()
-	if err := d.keyspace.o.AcceptLosses(ctx, d.lab); err != nil {
-		return fmt.Errorf("wait until the chains are whole: %w", err)
+	if err := d.keyspace.formAgain(ctx, epochs, d.guard.c.epochs); err != nil {
+		return err
 	}
 	d.setup.event("the chains are whole")
 	return d.keyspace.allCount(ctx)
