@@ -137,7 +137,8 @@ func TestPlanIsTheGuides(t *testing.T) {
 		t.Fatal("the guide shows no plan")
 	}
 	// All four form the first chains, and no pause under load counts as a failure: later moves end within a slack.
-	m := clitest.StartManaged(t, "127.3.11.1", "--form-with", "4", "--suspect", "10s", "--suspect-max", "10s", "--sure", "20s")
+	m := clitest.StartManaged(t, "127.3.11.1", "--form-with", "4", "--suspect", "10s",
+		"--suspect-max", "10s", "--sure", "20s")
 	nodes := 0
 	for zone := range strings.SplitSeq("a b c d", " ") {
 		nodes++

@@ -44,7 +44,7 @@ func (s *authServer) AuthDisable(ctx context.Context, q *pb.AuthDisableRequest) 
 // Authenticate implements etcd's API. A password is checked with a copy that has all that was acknowledged before. A
 // token that is not signed is given by a command, so that all gateways know it.
 func (s *authServer) Authenticate(ctx context.Context, q *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
-	ctx = nobody(ctx) // the client may have an old token
+	ctx = unnamed(ctx) // the client may have an old token
 	for {
 		var checked uint64
 		a, err := read(ctx, s.g, q, false, anybody, func(space *keyspace.Keyspace) (a *pb.AuthenticateResponse, err error) {

@@ -89,7 +89,8 @@ func (c *authCaller) call(t *testing.T, user string, q proto.Message) (proto.Mes
 	}
 }
 
-func (c *authCaller) exchange(ctx context.Context, path string, m protoreflect.MethodDescriptor, q, answer proto.Message) error {
+func (c *authCaller) exchange(ctx context.Context, path string, m protoreflect.MethodDescriptor,
+	q, answer proto.Message) error {
 	if !m.IsStreamingServer() {
 		return c.conn.Invoke(ctx, path, q, answer)
 	}
@@ -382,7 +383,7 @@ func TestEveryCallIsChecked(t *testing.T) {
 		for _, g := range []*gateway{a, b} {
 			err := bare(t, g.address, method)
 			switch {
-			case errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty), errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied):
+			case errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty), denied(err):
 			case status.Code(err) != codes.Unimplemented:
 				t.Errorf("%s: %v", method, err)
 			}
@@ -411,7 +412,7 @@ func TestForgedRelay(t *testing.T) {
 		}
 	}
 	enable(t, a)
-	if err := newSession(false).execute(t.Context(), a.Gateway, item{9, itemPut, nil}); !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
+	if err := newSession(false).execute(t.Context(), a.Gateway, item{9, itemPut, nil}); !denied(err) {
 		t.Errorf("after authentication was enabled: %v", err)
 	}
 	for _, md := range []metadata.MD{
@@ -449,7 +450,7 @@ func TestUsersOfAllGateways(t *testing.T) {
 				t.Errorf("%T with a token of another gateway: %v", q, err)
 			}
 		}
-		if _, err := c.call(t, "alice", &pb.RangeRequest{Key: []byte("b")}); !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
+		if _, err := c.call(t, "alice", &pb.RangeRequest{Key: []byte("b")}); !denied(err) {
 			t.Errorf("a key of others: %v", err)
 		}
 	}
@@ -574,7 +575,7 @@ func bare(t *testing.T, address, path string) error {
 	return err
 }
 
-// enable enables authentication with the users root, and alice who may read and write keys below "a".
+// enable enables authentication. The users are root and alice. Alice may read and write keys below "a".
 func enable(t *testing.T, g *gateway) {
 	t.Helper()
 	enableAs(t, open(t, g.address))
@@ -599,3 +600,6 @@ func login(t *testing.T, user string, addresses ...string) *clientv3.Client {
 	t.Cleanup(func() { c.Close() })
 	return c
 }
+
+// denied reports whether a call failed because its user lacks the permission.
+func denied(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) }

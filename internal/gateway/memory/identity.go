@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
-// Keys of the metadata of calls between gateways: the secret of the keyspace, and the user whose call is forwarded.
+// Keys of the metadata of calls between gateways: the secret of the keyspace, and the user whose call is forwarded, with its revision.
 const (
 	secretKey   = "netcraq-memory-secret"
 	userKey     = "netcraq-memory-user-bin"
@@ -25,13 +25,13 @@ const (
 // rootUser may do everything: etcd keeps it while authentication is enabled.
 const rootUser = "root"
 
-// as marks the context of a call that this gateway makes for itself, or for nobody. Its value is whether it is for
-// itself.
+// as marks the context of a call that this gateway makes. Its value reports whether the call is the gateway's own; the
+// other calls have no user.
 type as struct{}
 
 func itself(ctx context.Context) context.Context { return context.WithValue(ctx, as{}, true) }
 
-func nobody(ctx context.Context) context.Context { return context.WithValue(ctx, as{}, false) }
+func unnamed(ctx context.Context) context.Context { return context.WithValue(ctx, as{}, false) }
 
 // proof adds the keyspace's secret to calls of other gateways. It implements [credentials.PerRPCCredentials].
 type proof struct{ g *Gateway }

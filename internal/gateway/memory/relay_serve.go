@@ -146,7 +146,7 @@ func newSession(proven bool) *session {
 	return s
 }
 
-// admit refuses a stream of somebody else than a gateway while authentication is enabled.
+// admit refuses streams of clients while authentication is enabled.
 func (s *session) admit(store auth.AuthStore) error {
 	if !s.proven && store.IsAuthEnabled() {
 		return rpctypes.ErrGRPCPermissionDenied

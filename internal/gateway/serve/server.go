@@ -196,7 +196,7 @@ type secured struct {
 	state tls.ConnectionState // after the handshake
 }
 
-// ConnectionState is what handlers learn of the client.
+// ConnectionState returns the state of TLS, by which handlers know the client.
 func (s secured) ConnectionState() tls.ConnectionState { return s.state }
 
 // authenticated returns a connection that has the state of TLS of the one below, if that has any.

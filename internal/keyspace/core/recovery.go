@@ -38,7 +38,7 @@ const (
 	failed
 )
 
-// Awaited is what a recovery waits for. It has one of the fields.
+// Awaited is what a recovery waits for. One of the fields but Need is set. Need is a number of disks, and 0 without any.
 type Awaited struct {
 	Ended    bool   // nothing
 	Record   bool   // the controllers store the record
