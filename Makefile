@@ -113,6 +113,7 @@ test-ci:
 	$(MAKE) --no-print-directory test-kernels QUICK=1
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
 	@$(MAKE) --no-print-directory test-http2
+	@$(MAKE) --no-print-directory test-package
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
 # again; a test that passes then is printed as flaky, and is a bug.

@@ -61,6 +61,15 @@ func (m *machine) has(key string) {
 	}
 }
 
+// outlived expects that the data plane answered while its node's unit restarted.
+func (m *machine) outlived() {
+	m.t.Helper()
+	log := m.must("journalctl", "--no-pager", "--unit=netcraq-node")
+	if !strings.Contains(log, "data plane in the kernel keeps answering") || strings.Contains(log, "private mount namespace") {
+		m.t.Errorf("machine %d: the data plane ended with its agent: %s", m.number, log)
+	}
+}
+
 // upgrade installs a package, and checks that each unit runs its programs and that the configuration stays.
 func (m *machine) upgrade(deb string) {
 	m.t.Helper()
@@ -131,6 +140,7 @@ func TestInstalled(t *testing.T) {
 	for _, m := range three {
 		m.upgrade(next)
 		m.whole()
+		m.outlived()
 	}
 	three[1].use("upgraded")
 	for n := 1; n <= 3; n++ {

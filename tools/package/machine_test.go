@@ -51,18 +51,7 @@ func newMachine(t *testing.T, number int) *machine {
 	m := &machine{t: t, number: number, root: fmt.Sprintf("%s/%d/root", machines, number)}
 	sh(t, fmt.Sprintf(`
 n=%d; m=%s/$n; mkdir -p $m/upper $m/work $m/root
-mount -t overlay overlay -o lowerdir=%s,upperdir=$m/upper,workdir=$m/work $m/root
-cat >$m/root/etc/systemd/system/sys-fs-bpf.mount <<END
-[Unit]
-DefaultDependencies=no
-Before=local-fs.target
-[Mount]
-What=bpf
-Where=/sys/fs/bpf
-Type=bpf
-END
-mkdir -p $m/root/etc/systemd/system/local-fs.target.wants
-ln -s ../sys-fs-bpf.mount $m/root/etc/systemd/system/local-fs.target.wants/`, number, machines, debian))
+mount -t overlay overlay -o lowerdir=%s,upperdir=$m/upper,workdir=$m/work $m/root`, number, machines, debian))
 	t.Cleanup(m.cutPower)
 	return m
 }
