@@ -71,6 +71,10 @@ func newQuestion(what string) *cobra.Command {
 			if len(s.Out) > 0 {
 				fmt.Fprintf(out, "members that do not take part: %s\n", strings.Join(s.Out, ", "))
 			}
+			fmt.Fprintf(out, "version: %s\n", s.Version)
+			for _, name := range slices.Sorted(maps.Keys(s.Others)) {
+				fmt.Fprintf(out, "version of %s: %s\n", name, s.Others[name])
+			}
 			fmt.Fprintf(out, "this server reads through the chain: %v\n", s.Reading)
 			fmt.Fprintf(out, "answers wait for the chain: %v\n", !s.Free)
 			return nil

@@ -27,6 +27,8 @@ type Options struct {
 	Off bool
 	TTL time.Duration // of a session; 0: DefaultTTL
 	Log *slog.Logger
+	// Version is that of the program, which the member names to the others. Empty: it names none.
+	Version string
 	// Without is a rule that tests switch off.
 	Without core.Rule
 }

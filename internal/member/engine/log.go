@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -35,7 +36,7 @@ func bootTime() int64 { return int64(dataplane.BootTime()) }
 func (e *Engine) look() core.Sample {
 	s := core.Sample{Asked: bootTime()}
 	for _, m := range e.o.Server.Cluster().Members() {
-		s.Members = append(s.Members, core.Member{ID: uint64(m.ID), Record: member.RecordIn(m.ClientURLs)})
+		s.Members = append(s.Members, core.Member{ID: uint64(m.ID), Record: member.SaidIn(m.ClientURLs).Record})
 	}
 	s.Applied = member.Applied(e.o.Server)
 	return s
@@ -68,9 +69,11 @@ func (e *Engine) follow() {
 
 // tick lets time pass for the machine.
 func (e *Engine) tick() {
+	told := make(map[types.ID]member.Said)
 	for retry.Sleep(e.ctx, every) {
 		e.sample()
 		e.do(func(now int64) { e.machine.Tick(now) })
+		e.tellVersions(told)
 	}
 }
 
@@ -110,7 +113,7 @@ func (e *Engine) send(r core.Record) error {
 		Header: &pb.RequestHeader{ID: e.o.Server.NextRequestID()},
 		ClusterMemberAttrSet: &membershippb.ClusterMemberAttrSetRequest{
 			Member_ID:        uint64(self.ID),
-			MemberAttributes: &membershippb.Attributes{Name: self.Name, ClientUrls: member.WithRecord(self.ClientURLs, r)},
+			MemberAttributes: &membershippb.Attributes{Name: self.Name, ClientUrls: member.WithRecord(self.ClientURLs, r, e.o.Version)},
 		},
 	})
 	if err != nil {
@@ -146,6 +149,44 @@ func (e *Engine) tell() {
 		e.o.Log.Warn("the chain does not have another member's object, so etcd answers reads: all members have to use the same chain",
 			"member", e.name(s.Lacks), "object", e.key(s.Lacks))
 	}
+}
+
+// tellVersions logs the members that have another version, each once. told has what it knew of them.
+func (e *Engine) tellVersions(told map[types.ID]member.Said) {
+	for _, m := range e.o.Server.Cluster().Members() {
+		said := member.SaidIn(m.ClientURLs)
+		said.Record = core.Record{}
+		if !e.another(m.ID, said) || told[m.ID] == said {
+			continue
+		}
+		told[m.ID] = said
+		if said.Unknown {
+			e.o.Log.Warn("this version cannot read what another member says, so etcd answers reads: run the same version at all members",
+				"member", m.Name, "its_version", versionOf(said), "own_version", e.o.Version)
+			continue
+		}
+		e.o.Log.Info("another member has another version", "member", m.Name, "its_version", said.Version,
+			"own_version", e.o.Version)
+	}
+}
+
+// another reports whether a member that names its version, or says what this version cannot read, has another one.
+func (e *Engine) another(id types.ID, said member.Said) bool {
+	return id != e.o.Server.MemberID() && (said.Unknown || said.Version != "" && said.Version != e.o.Version)
+}
+
+// versionOf returns the version that a member names.
+func versionOf(s member.Said) string { return cmp.Or(s.Version, "unknown") }
+
+// Versions returns the version of this server's program, and those of the members that have another one, by name.
+func (e *Engine) Versions() (own string, others map[string]string) {
+	others = make(map[string]string)
+	for _, m := range e.o.Server.Cluster().Members() {
+		if said := member.SaidIn(m.ClientURLs); e.another(m.ID, said) {
+			others[m.Name] = versionOf(said)
+		}
+	}
+	return e.o.Version, others
 }
 
 // name returns the name of a member.

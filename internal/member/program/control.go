@@ -28,7 +28,10 @@ type Status struct {
 	Reading    bool   `json:"reading"`    // this server would ask the chain for a read now
 	Free       bool   `json:"free"`       // no answer of this server waits for the chain
 	// Out are the members of etcd's cluster that do not take part.
-	Out []string `json:"out,omitempty"`
+	Out     []string `json:"out,omitempty"`
+	Version string   `json:"version"` // of this server's program
+	// Others are the versions of the members that name another one, by their names.
+	Others map[string]string `json:"other_versions,omitempty"`
 }
 
 // control serves an operator's requests on a socket in the data directory. Its rights are those of that directory.
@@ -107,6 +110,7 @@ func (c *control) set(off bool) http.HandlerFunc {
 func (c *control) status(w http.ResponseWriter, _ *http.Request) {
 	s := c.engine.Status()
 	answer := Status{State: s.State.Phase.String(), Reading: s.Reading, Free: s.Free, Out: c.engine.Out()}
+	answer.Version, answer.Others = c.engine.Versions()
 	if s.State.Generation != 0 {
 		answer.Generation = fmt.Sprintf("%016x", s.State.Generation)
 	}

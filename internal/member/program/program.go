@@ -21,6 +21,7 @@ import (
 	"github.com/netcraq/netcraq/internal/member/engine"
 	"github.com/netcraq/netcraq/internal/member/launch"
 	"github.com/netcraq/netcraq/internal/node/pods"
+	"github.com/netcraq/netcraq/internal/platform/build"
 )
 
 // Values of --chain-reads.
@@ -123,7 +124,7 @@ func (p *program) started(e *embed.Etcd) {
 		}
 		running := engine.Start(engine.Options{
 			Server: e.Server, Chain: &p.chain.late, Nearby: p.chain.nearby(), Off: p.reads == off, Log: p.log,
-			Without: p.without,
+			Version: build.Name(), Without: p.without,
 		})
 		p.engine <- running
 		p.front.Start(e.Server, running)
