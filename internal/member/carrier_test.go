@@ -55,7 +55,9 @@ func TestRecordsInURLs(t *testing.T) {
 
 // FuzzSaidIn: whatever a URL says, only what a member of this version can write is taken for a record and a version.
 func FuzzSaidIn(f *testing.F) {
-	for _, url := range []string{"", "http://a:1#netcraq.1.3.2.0.0@v0.1.0", "http://a:1#netcraq.2@v2", "#netcraq.1.3.2.0.0@@"} {
+	for _, url := range []string{
+		"", "http://a:1#netcraq.1.3.2.0.0@v0.1.0", "http://a:1#netcraq.2@v2", "#netcraq.1.3.2.0.0@@",
+	} {
 		f.Add(url)
 	}
 	f.Fuzz(func(t *testing.T, url string) {

@@ -21,6 +21,9 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
 )
 
+// of is the directory of a role's certificate.
+func of(certs string, role security.Role) string { return filepath.Join(certs, string(role)) }
+
 // secureChain starts a chain with certificates and tags. It returns the directory of the certificates.
 func secureChain(t *testing.T) (m *clitest.Managed, certs string) {
 	t.Helper()
@@ -29,11 +32,11 @@ func secureChain(t *testing.T) (m *clitest.Managed, certs string) {
 	if err := security.Make(certs, []string{host, "127.0.0.1"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	m = clitest.StartManaged(t, host, "--shards", "1", "--tags", "--identity", filepath.Join(certs, string(security.Controller)))
+	m = clitest.StartManaged(t, host, "--shards", "1", "--tags", "--identity", of(certs, security.Controller))
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i)
 		m.Nodes[name] = m.Run(name, "node", "--name", name, "--addr", fmt.Sprintf("127.77.14.%d:4411", i+2),
-			"--join", m.Controller, "--plane", "soft", "--identity", filepath.Join(certs, string(security.Node)))
+			"--join", m.Controller, "--plane", "soft", "--identity", of(certs, security.Node))
 	}
 	return m, certs
 }
@@ -42,13 +45,13 @@ func secureChain(t *testing.T) (m *clitest.Managed, certs string) {
 type secureMember struct{ name, dir, client, peer string }
 
 func (s *secureMember) start(m *clitest.Managed, initial, certs string) {
-	cert, key, authority := security.Files(filepath.Join(certs, string(security.Controller)))
+	cert, key, authority := security.Files(of(certs, security.Controller))
 	m.Run(s.name, "etcd", "--name", s.name, "--data-dir", s.dir, "--unsafe-no-fsync", "--initial-cluster", initial,
 		"--listen-client-urls", s.client, "--advertise-client-urls", s.client,
 		"--listen-peer-urls", s.peer, "--initial-advertise-peer-urls", s.peer,
 		"--cert-file", cert, "--key-file", key, "--trusted-ca-file", authority, "--client-cert-auth",
 		"--peer-cert-file", cert, "--peer-key-file", key, "--peer-trusted-ca-file", authority, "--peer-client-cert-auth",
-		"--chain-controllers", m.Controller, "--chain-identity", filepath.Join(certs, string(security.Operator)), "--chain-pins", "")
+		"--chain-controllers", m.Controller, "--chain-identity", of(certs, security.Operator), "--chain-pins", "")
 }
 
 // awaitReading waits until the server reads through the chain.
@@ -76,14 +79,14 @@ func TestSecureMembers(t *testing.T) {
 	var all []*secureMember
 	var initial []string
 	for i := range 3 {
-		s := &secureMember{name: fmt.Sprintf("m%d", i), client: "https://" + etcdtest.FreePort(t), peer: "https://" + etcdtest.FreePort(t)}
-		s.dir = filepath.Join(t.TempDir(), s.name)
+		s := &secureMember{name: fmt.Sprintf("m%d", i), dir: t.TempDir()}
+		s.client, s.peer = "https://"+etcdtest.FreePort(t), "https://"+etcdtest.FreePort(t)
 		all, initial = append(all, s), append(initial, s.name+"="+s.peer)
 	}
 	for _, s := range all {
 		s.start(m, strings.Join(initial, ","), certs)
 	}
-	cert, key, authority := security.Files(filepath.Join(certs, string(security.Admin)))
+	cert, key, authority := security.Files(of(certs, security.Admin))
 	secure, err := transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: authority}.ClientConfig()
 	if err != nil {
 		t.Fatal(err)

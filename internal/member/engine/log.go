@@ -113,7 +113,9 @@ func (e *Engine) send(r core.Record) error {
 		Header: &pb.RequestHeader{ID: e.o.Server.NextRequestID()},
 		ClusterMemberAttrSet: &membershippb.ClusterMemberAttrSetRequest{
 			Member_ID:        uint64(self.ID),
-			MemberAttributes: &membershippb.Attributes{Name: self.Name, ClientUrls: member.WithRecord(self.ClientURLs, r, e.o.Version)},
+			MemberAttributes: &membershippb.Attributes{
+				Name: self.Name, ClientUrls: member.WithRecord(self.ClientURLs, r, e.o.Version),
+			},
 		},
 	})
 	if err != nil {
@@ -161,8 +163,8 @@ func (e *Engine) tellVersions(told map[types.ID]member.Said) {
 		}
 		told[m.ID] = said
 		if said.Unknown {
-			e.o.Log.Warn("this version cannot read what another member says, so etcd answers reads: run the same version at all members",
-				"member", m.Name, "its_version", versionOf(said), "own_version", e.o.Version)
+			e.o.Log.Warn("this version cannot read what another member says, so etcd answers reads: "+
+				"run the same version at all members", "member", m.Name, "its_version", versionOf(said), "own_version", e.o.Version)
 			continue
 		}
 		e.o.Log.Info("another member has another version", "member", m.Name, "its_version", said.Version,

@@ -242,7 +242,8 @@ func TestInAndOut(t *testing.T) {
 	for i, s := range all {
 		if i > 0 {
 			is(t, "off", all[:i]...)
-			if got, err := Ask(t.Context(), all[0].dir, "status"); err != nil || !slices.Contains(got.Out, s.name) || got.Version == "" {
+			got, err := Ask(t.Context(), all[0].dir, "status")
+			if err != nil || !slices.Contains(got.Out, s.name) || got.Version == "" {
 				t.Errorf("%s is plain etcd: %+v, %v", s.name, got, err)
 			}
 		}
