@@ -16,8 +16,8 @@ const (
 	versionMark = "@"
 )
 
-// maxVersion is the greatest length of a version.
-const maxVersion = 64
+// mostVersionBytes is the greatest length of a version.
+const mostVersionBytes = 64
 
 // Said is what a member says in its client URLs. Plain etcd says nothing.
 type Said struct {
@@ -59,7 +59,7 @@ func SaidIn(urls []string) (s Said) {
 
 // isVersion reports whether a text may name a version: it is short, and needs no quoting in an address or a terminal.
 func isVersion(text string) bool {
-	return text != "" && len(text) <= maxVersion && !strings.ContainsFunc(text, func(r rune) bool {
+	return text != "" && len(text) <= mostVersionBytes && !strings.ContainsFunc(text, func(r rune) bool {
 		letter := 'a' <= r|0x20 && r|0x20 <= 'z'
 		return !letter && !('0' <= r && r <= '9') && !strings.ContainsRune(".+-_()", r)
 	})

@@ -42,7 +42,7 @@ func TestRecordsInURLs(t *testing.T) {
 		"http://a:1#" + record:               {Record: said.Record},
 		"http://a:1#" + record + "@(devel)":  {Record: said.Record, Version: "(devel)"},
 		"http://a:1#" + record + "@\x1b[1mv": {Record: said.Record},
-		"http://a:1#" + record + "@" + strings.Repeat("v", maxVersion+1): {Record: said.Record},
+		"http://a:1#" + record + "@" + strings.Repeat("v", mostVersionBytes+1): {Record: said.Record},
 	} {
 		if read := SaidIn([]string{url}); read != want {
 			t.Errorf("%q: %+v, want %+v", url, read, want)

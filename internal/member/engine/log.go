@@ -112,7 +112,7 @@ func (e *Engine) send(r core.Record) error {
 	entry, err := proto.Marshal(&pb.InternalRaftRequest{
 		Header: &pb.RequestHeader{ID: e.o.Server.NextRequestID()},
 		ClusterMemberAttrSet: &membershippb.ClusterMemberAttrSetRequest{
-			Member_ID:        uint64(self.ID),
+			Member_ID: uint64(self.ID),
 			MemberAttributes: &membershippb.Attributes{
 				Name: self.Name, ClientUrls: member.WithRecord(self.ClientURLs, r, e.o.Version),
 			},

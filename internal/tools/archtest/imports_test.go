@@ -92,7 +92,8 @@ var reserved = []struct {
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli", "tools/package"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{"examples/etcd", cluster + "/controller/store", gateway + "/engine", gateway + "/locks",
 		gateway + "/proxy", gateway + "/local",
-		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, keyspace + "/journal", verify + "/gatewaycheck", verify + "/etcdtest",
+		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, commands + "/member",
+		keyspace + "/journal", verify + "/gatewaycheck", verify + "/etcdtest",
 		verify + "/kubernetes",
 		eval + "/etcdstudy", eval + "/etcdload", eval + "/etcdgateway", eval + "/etcdkeyspace", eval + "/etcdmember", eval + "/etcdstale", eval + "/leases", eval + "/lists",
 		eval + "/lists", eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
