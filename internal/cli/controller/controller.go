@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/controller"
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/cordon"
+	"github.com/netcraq/netcraq/internal/cluster/dashboard"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
@@ -33,7 +35,7 @@ type controllerFlags struct {
 	etcdClient                 string
 	identity                   string
 	priority                   scheduling.Class
-	metrics                    string
+	metrics, dashboard         string
 	form                       store.Formation
 	tags                       bool
 	balance                    reconfig.BalanceOptions
@@ -82,6 +84,9 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 	f.StringVar(&flags.identity, "identity", "",
 		"directory of this controller's certificate, as netcraq certs makes it (default: no encryption)")
 	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
+	f.StringVar(&flags.dashboard, "dashboard", "", "TCP address to serve the page of netcraq dashboard on, such as "+
+		dashboard.DefaultAddress+"; one that other hosts reach needs --identity, and asks browsers for a certificate "+
+		"(default: none)")
 	f.IntVar(&s.Shards, "shards", 0, fmt.Sprintf("number of shards, a power of two (default %d)", d.Shards))
 	f.IntVar(&s.Replicas, "replicas", 0, fmt.Sprintf("members of a chain (default %d)", d.Replicas))
 	f.StringVar(&s.Spread, "spread", "",
@@ -141,16 +146,34 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 		o.Log.Warn("this process may not raise its priority (CAP_SYS_NICE): on a busy machine it may suspect live nodes",
 			"because", err)
 	}
-	o.Up = systemd.Supervise(ctx, o.Log, nil)
-	c, err := controller.New(o)
-	if err != nil {
-		return err
+	var page *board
+	if flags.dashboard != "" {
+		if page, err = newBoard(ctx, flags.dashboard, flags.identity, o); err != nil {
+			return err
+		}
 	}
-	if err := c.Serve(ctx); err != nil {
+	o.Up = systemd.Supervise(ctx, o.Log, nil)
+	if err := serve(ctx, o, page); err != nil {
 		return err
 	}
 	o.Log.Info("controller stopped", "address", o.Address)
 	return nil
+}
+
+// serve runs the controller, and its dashboard unless that is nil, until ctx or one of them ends.
+func serve(ctx context.Context, o controller.Options, page *board) error {
+	c, err := controller.New(o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	if page != nil {
+		group.Go(func() error { return page.serve(ctx, o.Log) })
+	}
+	group.Go(func() error { defer cancel(); return c.Serve(ctx) })
+	return group.Wait()
 }
 
 // resolve converts the command line to options.

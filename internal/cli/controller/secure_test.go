@@ -159,35 +159,43 @@ func TestNodesHaveTheirNames(t *testing.T) {
 	}
 }
 
-// TestSecureControllers: with certificates and tags, too, the death of one of three controllers, whichever leads, takes
-// nothing from clients.
-func TestSecureControllers(t *testing.T) {
-	hosts := []string{"127.77.10.1", "127.77.10.2", "127.77.10.3"}
-	dir := filepath.Join(t.TempDir(), "certs")
+// secureControllers starts three controllers with certificates and tags at hosts 1 to 3 of a network such as 127.77.10,
+// and three nodes. flags are further ones of a controller.
+func secureControllers(t *testing.T, network string, flags func(i int) []string) (m *clitest.Managed,
+	controllers []*exec.Cmd, hosts []string, dir string) {
+	t.Helper()
+	names := []string{"ctl1", "ctl2", "ctl3"}
+	var initial []string
+	for i, name := range names {
+		hosts = append(hosts, fmt.Sprintf("%s.%d", network, i+1))
+		initial = append(initial, name+"="+hosts[i])
+	}
+	dir = filepath.Join(t.TempDir(), "certs")
 	if err := security.Make(dir, hosts, clitest.Formed); err != nil {
 		t.Fatal(err)
 	}
 	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
-	names := []string{"ctl1", "ctl2", "ctl3"}
-	var initial []string
-	for i, host := range hosts {
-		initial = append(initial, names[i]+"="+host)
-	}
-	m := &clitest.Managed{T: t, Controller: hosts[0] + ":4413", Nodes: make(map[string]*exec.Cmd)}
-	controllers := make([]*exec.Cmd, len(hosts))
+	m = &clitest.Managed{T: t, Controller: hosts[0] + ":4413", Nodes: make(map[string]*exec.Cmd)}
 	for i, name := range names {
-		controllers[i] = m.Run(name, "controller", "--name", name, "--listen", hosts[i], "--data-dir", t.TempDir(),
-			"--initial-cluster", strings.Join(initial, ","),
-			"--shards", "4", "--tags", "--identity", of(security.Controller))
+		controllers = append(controllers, m.Run(name, append([]string{"controller", "--name", name, "--listen", hosts[i],
+			"--data-dir", t.TempDir(), "--initial-cluster", strings.Join(initial, ","), "--shards", "4", "--tags",
+			"--identity", of(security.Controller)}, flags(i)...)...))
 	}
 	for i := range 3 {
-		node := fmt.Sprintf("127.77.10.%d:4411", i+10)
+		node := fmt.Sprintf("%s.%d:4411", network, i+10)
 		m.Nodes[node] = m.Run(node, "node", "--name", node, "--addr", node, "--join",
-			strings.Join(hosts, ","), "--plane", "soft",
-			"--identity", of(security.Node))
+			strings.Join(hosts, ","), "--plane", "soft", "--identity", of(security.Node))
 	}
 	m.Follower = followAs(m, dir, security.Admin)
 	m.Await("fully replicated chains", clitest.FullyReplicated(3))
+	return m, controllers, hosts, dir
+}
+
+// TestSecureControllers: with certificates and tags, too, the death of one of three controllers, whichever leads, takes
+// nothing from clients.
+func TestSecureControllers(t *testing.T) {
+	m, controllers, hosts, dir := secureControllers(t, "127.77.10", func(int) []string { return nil })
+	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
 	operator := m.Client()
 	ctx := t.Context()
 	if _, err := operator.Put(ctx, "k", []byte("before")); err != nil {

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/dashboard"
 )
-
-// dashboardListen is the address at which the page is served by default.
-const dashboardListen = "127.0.0.1:4420"
 
 // dashboardFlags are the command line of `netcraq dashboard`.
 type dashboardFlags struct {
@@ -44,14 +40,14 @@ sees names of nodes and keys, and can ask whether a key exists. Reach it from el
 	flags.cluster.Add(f)
 	flags.keys.Add(f)
 	flags.keys.Gateways, f.Lookup("gateways").DefValue = nil, "[]" // none unless they are named
-	f.StringVar(&flags.listen, "listen", dashboardListen, "TCP address to serve the page at")
+	f.StringVar(&flags.listen, "listen", dashboard.DefaultAddress, "TCP address to serve the page at")
 	return c
 }
 
 func runDashboard(c *cobra.Command, flags *dashboardFlags) error {
 	host, _, err := net.SplitHostPort(flags.listen)
 	if err != nil {
-		return cli.UsageError(fmt.Errorf("--listen: want host:port, such as %s: %w", dashboardListen, err))
+		return cli.UsageError(fmt.Errorf("--listen: want host:port, such as %s: %w", dashboard.DefaultAddress, err))
 	}
 	cluster, err := flags.cluster.Read()
 	if err != nil {
@@ -73,18 +69,13 @@ func runDashboard(c *cobra.Command, flags *dashboardFlags) error {
 		}
 		source.Gateways = &flags.keys.Client
 	}
-	var listening net.ListenConfig
-	listener, err := listening.Listen(c.Context(), "tcp", flags.listen)
+	listener, at, err := dashboard.Listen(c.Context(), flags.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
-	}
-	at, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return errors.Join(fmt.Errorf("--listen: %v is no TCP address", listener.Addr()), listener.Close())
 	}
 	if !at.IP.IsLoopback() {
 		fmt.Fprintf(c.ErrOrStderr(), "netcraq: everybody who reaches %v sees the names of nodes and keys\n", at)
 	}
 	fmt.Fprintf(c.OutOrStdout(), "http://%v/\n", at)
-	return dashboard.New(source, host).Serve(c.Context(), listener)
+	return dashboard.New(source, host).Serve(c.Context(), listener, nil)
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/tls"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/cluster/trace"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
@@ -43,6 +45,9 @@ const (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// DefaultAddress is where the page is served by default.
+const DefaultAddress = "127.0.0.1:4420"
+
 // Server serves the page.
 type Server struct {
 	collector *collector
@@ -55,8 +60,9 @@ func New(source Source, host string) *Server {
 	return &Server{collector: newCollector(source), host: host, streams: make(chan struct{}, maxStreams)}
 }
 
-// Serve follows the cluster and answers browsers until ctx ends, and closes the listener.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+// Serve follows the cluster and answers browsers until ctx ends, and closes the listener. With an identity it speaks
+// TLS, and asks browsers for a certificate of the cluster.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, identity *security.Identity) error {
 	ctx, cancel := context.WithCancel(ctx)
 	collected := make(chan struct{})
 	go func() {
@@ -64,7 +70,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		s.collector.run(ctx)
 	}()
 	defer func() { cancel(); <-collected }()
-	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	handler := s.Handler()
+	if identity != nil {
+		listener, handler = tls.NewListener(listener, identity.ServerTLS()), identity.Guard(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()

@@ -27,7 +27,7 @@ var allowed = map[string][]Role{
 
 	controllerv1.Controller_Attend_FullMethodName:      {Node},
 	controllerv1.Controller_Map_FullMethodName:         anybody,
-	controllerv1.Controller_Keys_FullMethodName:        {Node, Admin, Operator, Reader},
+	controllerv1.Controller_Keys_FullMethodName:        anybody,
 	controllerv1.Controller_Fence_FullMethodName:       {Controller},
 	controllerv1.Controller_Status_FullMethodName:      anybody,
 	controllerv1.Controller_Plan_FullMethodName:        anybody,

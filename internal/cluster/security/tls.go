@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -37,17 +38,38 @@ func (i *Identity) ServerOptions(log *slog.Logger) []grpc.ServerOption {
 	}
 	return []grpc.ServerOption{
 		audit(log), // before the checks, to log what they refuse
-		grpc.Creds(credentials.NewTLS(&tls.Config{
-			MinVersion:       tls.VersionTLS13,
-			ClientAuth:       tls.RequireAnyClientCert, // VerifyConnection verifies it, to count why one is refused
-			GetCertificate:   func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.pair() },
-			VerifyConnection: i.verifyClient,
-			// A resumed connection would not be verified against certificates of today.
-			SessionTicketsDisabled: true,
-		})),
+		grpc.Creds(credentials.NewTLS(i.ServerTLS())),
 		grpc.ChainUnaryInterceptor(i.checkUnary),
 		grpc.ChainStreamInterceptor(i.checkStream),
 	}
+}
+
+// ServerTLS is the configuration of a server that takes the cluster's certificates, of all roles.
+func (i *Identity) ServerTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:       tls.VersionTLS13,
+		ClientAuth:       tls.RequireAnyClientCert, // VerifyConnection verifies it, to count why one is refused
+		GetCertificate:   func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.pair() },
+		VerifyConnection: i.verifyClient,
+		// A resumed connection would not be verified against certificates of today.
+		SessionTicketsDisabled: true,
+	}
+}
+
+// Guard judges the certificate of each request to a server with [Identity.ServerTLS]: connections last longer than
+// certificates.
+func (i *Identity) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil {
+			http.Error(w, "the connection is not secured", http.StatusForbidden)
+			return
+		}
+		if _, err := i.clientRole(*r.TLS); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (i *Identity) pair() (*tls.Certificate, error) {
