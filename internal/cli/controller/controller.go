@@ -83,10 +83,7 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 	cli.PriorityFlag(f, &flags.priority)
 	f.StringVar(&flags.identity, "identity", "",
 		"directory of this controller's certificate, as netcraq certs makes it (default: no encryption)")
-	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
-	f.StringVar(&flags.dashboard, "dashboard", "", "TCP address to serve the page of netcraq dashboard on, such as "+
-		dashboard.DefaultAddress+"; one that other hosts reach needs --identity, and asks browsers for a certificate "+
-		"(default: none)")
+	flags.addPages(f)
 	f.IntVar(&s.Shards, "shards", 0, fmt.Sprintf("number of shards, a power of two (default %d)", d.Shards))
 	f.IntVar(&s.Replicas, "replicas", 0, fmt.Sprintf("members of a chain (default %d)", d.Replicas))
 	f.StringVar(&s.Spread, "spread", "",
@@ -115,6 +112,13 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 	flags.logFormat.Add(f)
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
+}
+
+func (flags *controllerFlags) addPages(f *pflag.FlagSet) {
+	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
+	f.StringVar(&flags.dashboard, "dashboard", "", "TCP address to serve the page of netcraq dashboard on, such as "+
+		dashboard.DefaultAddress+"; one that other hosts reach needs --identity, and asks browsers for a certificate "+
+		"(default: none)")
 }
 
 func (flags *controllerFlags) addBalance(f *pflag.FlagSet) {
