@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -158,4 +159,39 @@ func TestImport(t *testing.T) {
 	back, _ := etcdtest.Restored(t, etcdtest.Save(ctx, t, address))
 	etcdtest.Equal(ctx, t, address, back.ClientURL())
 	kept.Use(ctx, t, back.ClientURL())
+}
+
+// A keyspace begins with the contents of an etcd that runs. The etcd refuses its clients from then on, until it is told
+// not to.
+func TestImportOfARunningEtcd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	plain := etcdtest.Start(t, 1, nil).Members[0]
+	etcdtest.Fill(ctx, t, plain.ClientURL())
+	var kept etcdtest.Kept
+	kept.Use(ctx, t, plain.ClientURL())
+	m := clitest.StartManaged(t, "127.77.71.1", "--shards", "1", "--replicas", "1")
+	address, disk := "127.77.71.2:2379", filepath.Join(t.TempDir(), "disk")
+	flags := []string{"--data-dir", disk, "--member", "first", "--listen", "127.77.71.2:2381", "--etcd-endpoints", plain.ClientURL()}
+	m.StartNode("n", "127.77.71.2:4411")
+	m.Await("a chain", clitest.FullyReplicated(1))
+	said, complained, status := m.Ask(append([]string{"keyspace", "import"}, flags...)...)
+	if status != 0 || !strings.Contains(said, "begins at revision") {
+		t.Fatalf("%d: %s%s", status, said, complained)
+	}
+	if _, err := plain.Client.Put(ctx, "late", "value"); err == nil || !strings.Contains(err.Error(), "user name is empty") {
+		t.Errorf("a write after the import: %v, want it refused without a user", err)
+	}
+	_, complained, status = m.Ask(append([]string{"keyspace", "import"}, flags...)...)
+	if status == 0 || !strings.Contains(complained, "authentication is enabled") {
+		t.Errorf("a second time: %d: %s", status, complained)
+	}
+	m.Run("gateway", "keyspace", "--controllers", m.Controller, "--data-dir", disk, "--member", "first", "--listen", address)
+	reopen := regexp.MustCompile(`--user root:(\S+) auth disable`).FindStringSubmatch(said)
+	if reopen == nil {
+		t.Fatalf("no command that lets clients in again: %s", said)
+	}
+	plain.DisableAuth(ctx, t, reopen[1])
+	etcdtest.Equal(ctx, t, plain.ClientURL(), address)
+	kept.Use(ctx, t, address)
 }

@@ -2,6 +2,7 @@ package etcdtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,19 @@ func Fill(ctx context.Context, t testing.TB, endpoint string) {
 	}
 	if err == nil {
 		_, err = c.Put(ctx, "long", strings.Repeat("0123456789abcdef", 6000))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// DisableAuth disables authentication with root's password.
+func (m *Member) DisableAuth(ctx context.Context, t testing.TB, password string) {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL()}, Username: "root", Password: password})
+	if err == nil {
+		_, err = c.AuthDisable(ctx)
+		err = errors.Join(err, c.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
