@@ -26,7 +26,8 @@ func (a *Audit) Begin(now int64) (rev int64) {
 // Compare compares a change of a key with the object that was read since, and reports whether the change was made past the
 // gateways. Writes set no bits in an object that the directory does not name. The change is kept while the object does not tell:
 // while it is not answered, while the session may have ended, or while a write of a gateway is under way, which may have
-// committed before the change.
+// committed before the change. A change that the object's load does not show, although it was read later, is of a
+// history of etcd that was lost.
 func (g *Gateway) Compare(a *Audit, key string, rev int64, object *Answer) (past bool) {
 	o := &object.Object
 	named := object.Status == OK && (o.Gen == g.named(key) || !g.on(AuditNamed))
@@ -36,7 +37,7 @@ func (g *Gateway) Compare(a *Audit, key string, rev int64, object *Answer) (past
 	if a.unchecked == rev {
 		a.unchecked = 0
 	}
-	return named && g.alive() && o.Readable() && o.Rev < rev
+	return named && g.alive() && o.Readable() && max(o.Rev, o.Floor) < rev
 }
 
 // Survey is what etcd has of all gateways at one moment.

@@ -22,6 +22,7 @@ func TestAudit(t *testing.T) {
 		"the gateways wrote it":            {Answer{Object: entry(change)}, false, false},
 		"a newer one":                      {Answer{Object: entry(change + 1)}, false, false},
 		"past the gateways":                {Answer{Object: entry(change - 1)}, true, false},
+		"of a history that was lost":       {with(func(o *Object) { o.Floor = change }), false, false},
 		"no answer":                        {Answer{Status: Away}, false, true},
 		"no object":                        {Answer{Status: Miss}, false, false},
 		"a write is under way":             {with(func(o *Object) { o.Bits = 4 }), false, true},

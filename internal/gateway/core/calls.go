@@ -15,7 +15,7 @@ type Cond struct {
 	End    string // CreateIs 0: of a range without keys; empty: one key
 	Kind   CondKind
 	Rev    int64  // ModIs, CreateIs
-	Value  string // ValueBelow, ValueIs
+	Value  string // ValueBelow, ValueIs, ExistsBelow
 	Negate bool
 	Raw    any // what the caller compares in place of the fields above
 }
@@ -27,8 +27,9 @@ type CondKind uint8
 const (
 	ModIs CondKind = iota
 	CreateIs
-	ValueBelow // by bytes
-	ValueIs    // of a key that exists
+	ValueBelow  // by bytes
+	ValueIs     // of a key that exists
+	ExistsBelow // ValueBelow, of a key that exists
 )
 
 // Write is one key that a client writes.

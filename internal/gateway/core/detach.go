@@ -12,8 +12,9 @@ import (
 func (g *Gateway) Free() bool { return g.life != nil && g.life.free && !g.life.over && g.alive() }
 
 // Detach takes all keys out of the directory without the chain: for a gateway that cannot reach it, whose pushes and INTENTs would
-// wait. First the entries are closed: every session acknowledges that it does not read these keys from the chain any more, while all
-// go on with INTENTs. Only then the entries go. Detach reports whether it has begun.
+// wait. First the directory is closed: every session acknowledges that it reads no object any more, while all go on
+// with INTENTs. Only then the entries go. Gateways that see a closed directory do the same, so that one of them
+// finishes. Detach reports whether it has begun.
 func (g *Gateway) Detach() bool {
 	l := g.life
 	if l == nil || !l.serving || g.Free() || l.freeing {
@@ -27,13 +28,14 @@ func (g *Gateway) Detach() bool {
 // Rest looks whether nothing is placed, so that the gateway may become free.
 func (g *Gateway) Rest() {
 	l := g.life
-	if l == nil || !l.serving || l.free || l.freeing || len(l.placed) > 0 {
+	if l == nil || !l.serving || l.free || l.freeing || l.closed || len(l.placed) > 0 {
 		return
 	}
 	l.freeing = true
-	g.surely(l, Request{List: []string{g.names.directory, g.names.session}}, func(r *Result) {
+	look := Request{Get: []string{g.names.count}, List: []string{g.names.directory, g.names.session}}
+	g.surely(l, look, func(r *Result) {
 		l.freeing = false
-		if !l.over && len(g.listed(r)) == 0 {
+		if !l.over && len(g.listed(r)) == 0 && g.complete(r) {
 			g.release(l, r)
 		}
 	})
@@ -49,76 +51,55 @@ func (g *Gateway) listed(r *Result) (names []string) {
 	return names
 }
 
-// close closes the entries that the directory has, each in a request of its own, so that a change of one does not hinder the others.
+// close closes the directory, unless it is closed.
 func (g *Gateway) close(l *life) {
-	g.surely(l, Request{List: []string{g.names.directory}}, func(r *Result) {
+	g.surely(l, Request{Get: []string{g.names.count}}, func(r *Result) {
+		kv := r.KVs[g.names.count]
 		if l.over {
 			return
 		}
-		newest, open := int64(0), 0
-		for _, key := range slices.Sorted(maps.Keys(r.KVs)) {
-			kv := r.KVs[key]
-			newest = max(newest, kv.Mod)
-			if _, closed := parseEntry(kv.Value); closed {
-				continue
-			}
-			open++
-			request := Request{
-				If: []Cond{{Key: key, Kind: ModIs, Rev: kv.Mod}}, Put: []Put{{Key: key, Value: kv.Value + closedMark}},
-			}
-			g.surely(l, request, func(*Result) {
-				if open--; open == 0 {
-					g.close(l)
-				}
-			})
+		if c, ok := g.parseCount(kv); ok && c.closed {
+			g.awaitClosed(l, kv.Mod)
+			return
 		}
-		if open == 0 {
-			g.awaitClosed(l, newest)
+		request := Request{
+			If:  append(g.inEra(), Cond{Key: g.names.count, Kind: ModIs, Rev: kv.Mod}),
+			Put: []Put{{Key: g.names.count, Value: closedCount + " " + g.era}}, Get: []string{g.names.count},
 		}
+		g.surely(l, request, func(r *Result) {
+			if r.KVs[g.names.count].Mod == kv.Mod { // another era; the gateway will notice
+				l.freeing = false
+				return
+			}
+			g.close(l)
+		})
 	})
 }
 
-// awaitClosed waits until all sessions have acknowledged that the entries are closed, up to the newest.
-func (g *Gateway) awaitClosed(l *life, newest int64) {
-	g.acknowledged(l, newest, nil, func(yes bool, _ *Result) {
+// awaitClosed waits until all sessions have acknowledged that the directory is closed, at a revision.
+func (g *Gateway) awaitClosed(l *life, closed int64) {
+	g.acknowledged(l, closed, nil, func(yes bool, _ *Result) {
 		switch {
 		case l.over:
 		case yes:
-			g.empty(l, newest)
+			g.emptied(l, closed)
 		default:
-			l.polls = append(l.polls, func() { g.awaitClosed(l, newest) })
+			l.polls = append(l.polls, func() { g.awaitClosed(l, closed) })
 		}
 	})
 }
 
-// empty removes closed entries. It ends when none is left, and begins again if there are others.
-func (g *Gateway) empty(l *life, newest int64) {
-	g.surely(l, Request{List: []string{g.names.directory, g.names.session}}, func(r *Result) {
-		if l.over {
-			return
-		}
-		entries := g.listed(r)
-		if len(entries) == 0 {
-			l.freeing = false
+// emptied removes the entries of the directory, unless it was opened since it was closed.
+func (g *Gateway) emptied(l *life, closed int64) {
+	entries := Span{g.names.directory, Behind(g.names.directory)}
+	request := Request{
+		If:    append(g.inEra(), Cond{Key: g.names.count, Kind: ModIs, Rev: closed}),
+		Spans: []Span{entries}, Put: []Put{{Key: g.names.count, Value: CountOf(0, g.era)}}, List: []string{g.names.session},
+	}
+	g.surely(l, request, func(r *Result) {
+		l.freeing = false
+		if !l.over && r.Held {
 			g.release(l, r)
-			return
-		}
-		for _, key := range entries {
-			if _, closed := parseEntry(r.KVs[key].Value); !closed || r.KVs[key].Mod > newest {
-				g.close(l)
-				return
-			}
-		}
-		left := len(entries)
-		for _, key := range entries {
-			request := Request{
-				If: []Cond{{Key: key, Kind: ModIs, Rev: r.KVs[key].Mod}}, Delete: []string{key}, Put: []Put{{Key: g.names.detached}},
-			}
-			g.surely(l, request, func(*Result) {
-				if left--; left == 0 {
-					g.empty(l, newest)
-				}
-			})
 		}
 	})
 }
@@ -126,22 +107,28 @@ func (g *Gateway) empty(l *life, newest int64) {
 // release takes an empty directory, as it was read. What waits for the chain goes on. The watch's changes up to here are left
 // out, so they are acknowledged if there is a session that may wait for that.
 func (g *Gateway) release(l *life, r *Result) {
-	if r.Rev < l.seen && len(l.placed) > 0 {
-		return // an entry came after the directory was read
+	if r.Rev < l.seen && (len(l.placed) > 0 || l.closed) {
+		return // the directory has changed after it was read
 	}
 	if r.Rev > l.seen {
 		if l.seen = r.Rev; g.others(l, r) {
 			l.foreign = r.Rev
 		}
 	}
-	l.placed, l.closed, l.changes, l.free = make(map[string]int64), make(map[string]bool), nil, true
-	if g.Free() {
+	l.empty()
+	if l.free = true; g.Free() {
 		g.unpushed()
 	}
+	g.unasked(l)
+	g.acknowledge(l)
+	g.serve(l)
+}
+
+// unasked ends the waits of writes for INTENTs of objects that the directory does not name any more.
+func (g *Gateway) unasked(l *life) {
 	for _, key := range slices.Sorted(maps.Keys(l.keys)) {
 		g.removed(l, key)
 	}
-	g.acknowledge(l)
 }
 
 // others reports whether a list of sessions has another than the own one.

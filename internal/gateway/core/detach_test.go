@@ -122,8 +122,8 @@ func (d *directory) put(key, value string) {
 }
 
 func (d *directory) changed(key, value string) {
-	if name, entry := strings.CutPrefix(key, DirectoryPrefix); entry {
-		d.changes = append(d.changes, Change{Rev: d.rev, Key: name, Value: value})
+	if c, is := ChangeOf("", key, value, d.rev); is {
+		d.changes = append(d.changes, c)
 	}
 }
 
@@ -140,9 +140,11 @@ func (d *directory) execute(r Request) *Result {
 		for _, p := range r.Put {
 			d.put(p.Key, p.Value)
 		}
-		for _, key := range r.Delete {
-			delete(d.kvs, key)
-			d.changed(key, "")
+		for _, key := range slices.Sorted(maps.Keys(d.kvs)) {
+			if slices.Contains(r.Delete, key) || slices.ContainsFunc(r.Spans, func(s Span) bool { return s.Has(key) }) {
+				delete(d.kvs, key)
+				d.changed(key, "")
+			}
 		}
 	}
 	for key, kv := range d.kvs {
@@ -164,51 +166,115 @@ func (d *directory) entries() (names []string) {
 	return names
 }
 
-// TestDetach: a gateway closes all entries, one of which is closed already, and removes them only when the other
-// session has acknowledged the newest. An entry that was placed meanwhile is closed first. Then the gateway is free.
-func TestDetach(t *testing.T) {
-	gen := generation(10, 0)
-	g := served("a", gen)
-	g.life.placed["b"], g.life.seen = gen, 12
-	d := &directory{rev: 20, kvs: map[string]KV{
-		SessionPrefix + "g.1": {Create: 1, Mod: 1}, SessionPrefix + "h.1": {Create: 2, Mod: 2},
-		"ack/g.1": {Value: ackOf(1 << 40)}, "ack/h.1": {Value: ackOf(12)},
-		DirectoryPrefix + "a": {Value: entryOf(gen, "g.1"), Mod: 11},
-		DirectoryPrefix + "b": {Value: entryOf(gen, "h.1") + closedMark, Mod: 12},
-	}}
-	step := func() {
-		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
-			for _, e := range effects {
-				if call, ok := e.(EtcdCall); ok {
-					g.Returned(call.ID, d.execute(call.Request))
-				}
+// step has etcd execute what the gateway asks, until it asks for nothing.
+func (d *directory) step(g *Gateway) {
+	for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
+		for _, e := range effects {
+			if call, ok := e.(EtcdCall); ok {
+				g.Returned(call.ID, d.execute(call.Request))
 			}
 		}
 	}
-	g.Detach()
-	step()
-	for _, key := range d.entries() {
-		if _, closed := parseEntry(d.kvs[key].Value); !closed {
-			t.Errorf("%s is not closed", key)
-		}
+}
+
+// twoPlaced is an etcd with two keys placed, and two sessions: of the gateway and of another one.
+func twoPlaced() (*Gateway, *directory) {
+	gen := generation(10, 0)
+	g := served("a", gen)
+	g.life.placed["b"], g.life.seen = gen, 12
+	return g, &directory{rev: 20, kvs: map[string]KV{
+		SessionPrefix + "g.1": {Create: 1, Mod: 1, Lease: 1}, SessionPrefix + "h.1": {Create: 2, Mod: 2, Lease: 2},
+		"ack/g.1": {Value: ackOf(1 << 40)}, "ack/h.1": {Value: ackOf(12)}, CountName: {Value: CountOf(2, ""), Mod: 12},
+		DirectoryPrefix + "a": {Value: entryOf(gen, "g.1"), Mod: 11},
+		DirectoryPrefix + "b": {Value: entryOf(gen, "h.1"), Mod: 12},
+	}}
+}
+
+// TestDetach: a gateway closes the directory, and removes the entries only when the other session has acknowledged
+// that. Nothing is placed meanwhile. Then the gateway is free. So it is if a client of etcd deletes an entry or the
+// count: its writes go on to wait for INTENTs until then.
+func TestDetach(t *testing.T) {
+	for name, begin := range map[string]func(*Gateway, *directory){
+		"detached":          func(g *Gateway, _ *directory) { g.Detach() },
+		"an entry deleted":  func(_ *Gateway, d *directory) { d.drop(DirectoryPrefix + "a") },
+		"the count deleted": func(_ *Gateway, d *directory) { d.drop(CountName) },
+		"all deleted":       func(_ *Gateway, d *directory) { d.drop(CountName, DirectoryPrefix+"a", DirectoryPrefix+"b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, d := twoPlaced()
+			begin(g, d)
+			for range 3 {
+				g.DirectoryChanged(d.rev, d.changes)
+				g.Tick()
+				d.step(g)
+			}
+			count := d.kvs[CountName]
+			if count.Value != closedCount+" " || g.Free() || g.readable("b") != 0 {
+				t.Fatalf("count %q, free %v, and another session reads", count.Value, g.Free())
+			}
+			g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "a"}}})
+			if intent := only[ChainCall](t, g.Effects()); intent.Op.Kind != SetBit {
+				t.Fatalf("a write begins with %+v", intent.Op)
+			}
+			g.Place("c")
+			d.step(g)
+			if _, placed := d.kvs[DirectoryPrefix+"c"]; placed {
+				t.Fatal("a key is placed in a closed directory")
+			}
+			d.kvs["ack/h.1"] = KV{Value: ackOf(count.Mod)}
+			for range 3 {
+				g.Tick()
+				d.step(g)
+				g.DirectoryChanged(d.rev, d.changes)
+			}
+			if left := d.entries(); !g.Free() || len(left) > 0 || d.kvs[CountName].Value != CountOf(0, "") {
+				t.Errorf("free: %v, %q are left, count %q", g.Free(), left, d.kvs[CountName].Value)
+			}
+		})
 	}
-	g.DirectoryChanged(d.rev, d.changes)
-	g.Tick()
-	if step(); len(d.entries()) != 2 || g.Free() {
-		t.Fatalf("%q are left, and a session reads them", d.entries())
-	}
+}
+
+// drop deletes keys as a client of etcd does.
+func (d *directory) drop(keys ...string) {
 	d.rev++
-	d.put(DirectoryPrefix+"c", entryOf(gen, "h.1"))
-	for range 2 {
-		d.kvs["ack/h.1"] = KV{Value: ackOf(d.rev)}
-		g.DirectoryChanged(d.rev, d.changes)
-		g.Tick()
-		step()
-		if g.Free() && len(d.entries()) > 0 {
-			t.Fatalf("free, and %q are left", d.entries())
-		}
+	for _, key := range keys {
+		delete(d.kvs, key)
+		d.changed(key, "")
 	}
-	if !g.Free() || len(d.entries()) > 0 {
-		t.Errorf("free: %v, %q are left", g.Free(), d.entries())
+}
+
+// TestBeginsInADoubtfulDirectory: a gateway that begins compares the entries with their count. If they differ it
+// does not serve until the directory was emptied.
+func TestBeginsInADoubtfulDirectory(t *testing.T) {
+	for name, c := range map[string]struct {
+		drop  []string
+		count string
+		sure  bool
+	}{
+		"complete":          {nil, CountOf(2, ""), true},
+		"an entry deleted":  {[]string{DirectoryPrefix + "a"}, CountOf(2, ""), false},
+		"the count deleted": {[]string{CountName}, "", false},
+		"of another era":    {nil, CountOf(2, "another"), false},
+		"closed":            {nil, closedCount + " ", false},
+	} {
+		g, d := twoPlaced()
+		d.kvs[CountName] = KV{Value: c.count, Mod: 12}
+		d.drop(c.drop...)
+		l := &life{lease: "g.1", create: 1, mod: 1, bound: true, keys: make(map[string]*own), suspects: make(map[string]bool),
+			cleaning: make(map[string]bool), placing: make(map[string]bool), ranged: make(map[*write]bool)}
+		g.life = l
+		g.readDirectory(l, func() { g.acknowledge(l); g.serve(l) })
+		if d.step(g); l.serving != c.sure {
+			t.Errorf("%s: serves: %v", name, l.serving)
+		}
+		d.kvs["ack/h.1"] = KV{Value: ackOf(1 << 40)}
+		for range 4 {
+			g.DirectoryChanged(d.rev, d.changes)
+			g.Tick()
+			d.step(g)
+		}
+		if left := len(d.entries()); !l.serving || (left > 0) != c.sure {
+			t.Errorf("%s: serves: %v, %d entries are left", name, l.serving, left)
+		}
 	}
 }

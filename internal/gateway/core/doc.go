@@ -64,8 +64,8 @@
 //     before are missing: clients may have used etcd directly, or gateways passed writes on without the guard.
 //   - lapse: A session that was not extended in time is given up. None of its own requests is sent after that. Else:
 //     etcd was restored meanwhile, and has the session: reads show values that are lost.
-//   - era: Sessions begin, and count as extended, in the gateway's era only. Else: writes set no bits in the objects
-//     that others read.
+//   - era: Sessions begin, and count as extended, in the gateway's era only, and a count of another era is none. Else:
+//     writes set no bits in the objects that others read.
 //   - push-in-time: A revision is pushed, and shown after a push, only while the session lasts, or if a member of etcd
 //     has had the era since. Else: a gateway that has not noticed the new era shows a revision, and one of the new era
 //     a lower one.
@@ -86,6 +86,11 @@
 //     is late, answers from an object that writes of others do not mark any more.
 //   - own-bit: A write that relies on the gateway's bit names it as a condition. A clean-up and a repeated write check it.
 //     Else: a client of etcd has deleted the bit's key, and another gateway clears the bit before the write commits.
+//   - vanished: A change of the directory that does not write its count is a client's of etcd. The keys stay
+//     placed, and no object is read, until every session has acknowledged that. Else: gateways that know of it write
+//     without INTENT, and one whose watch is late reads an older value.
+//   - counted: A gateway that begins compares the entries with their count. If they differ it neither serves nor
+//     pushes until the directory was emptied. Else: it writes without INTENT.
 //   - allow-unplaced: An operator ends the exclusion of a key, which a write past the gateways began, only when the
 //     directory does not name the key. Else: the object that lacks the write stays, and reads show it.
 //   - clean-idle: An operator deletes the own keys only when no gateway has a session. Else: clients write to etcd
@@ -106,12 +111,12 @@
 // These have no switch, because the machine cannot work without them:
 //
 //   - The object is made before the directory names it; removing deletes the object first, then the entry.
-//   - The keys of one round are entered by one transaction. If another gateway changed an entry meanwhile, each key is
-//     tried by itself.
+//   - The keys of one round are entered by one transaction, which names the directory's count. If another gateway
+//     changed the directory meanwhile, keys whose entries are as before are placed from the start.
 //   - A generation is the revision at which the directory was read, and the gateway's bit. So it takes no write.
-//   - A gateway writes its acknowledgement only if the entry is another session's, or closed.
+//   - A gateway writes its acknowledgement only if the entry is another session's, or the directory closed.
 //   - A bit belongs to the session's lease, so it is free only when its owner's session has ended.
-//   - A hit counts only if the directory still names the key with the same generation, and not as closed, after the
+//   - A hit counts only if the directory still names the key with the same generation, and is not closed, after the
 //     object was read.
 //   - RESOLVE clears a bit only if a write under it has read the key since. After a write that etcd refuses, a clean-up
 //     clears it.
@@ -122,8 +127,7 @@
 //   - The revision object is made again only with a revision that was read after the gateway learnt the shard's new
 //     generation.
 //   - When pushes or INTENTs have waited for too long, a gateway takes all keys out of the directory: it marks the
-//     entries as closed, waits until every session has acknowledged that it no longer reads these keys from the chain,
-//     and deletes them. Deleting closed entries changes a key that every new entry names as its condition: otherwise a
-//     repeated request restores an entry of an old object. LOAD stores etcd's current revision in the object, and a
-//     hit's header is not below it.
+//     directory as closed, waits until every session has acknowledged that it reads no object any more, and deletes
+//     the entries. A late request to enter a key fails at the count. LOAD stores etcd's current revision in the
+//     object, and a hit's header is not below it.
 package core

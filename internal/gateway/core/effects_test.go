@@ -33,7 +33,9 @@ func TestNothingPlaced(t *testing.T) {
 		delete(g.life.placed, "k")
 		g.Rest()
 		kvs := map[string]KV{SessionPrefix + "g.1": {Create: 1, Mod: 1}}
+		kvs[g.names.count] = KV{Value: CountOf(0, "")}
 		if !empty {
+			kvs[g.names.count] = KV{Value: CountOf(1, "")}
 			kvs[g.names.directory+"k"] = KV{Value: entryOf(generation(10, 0), "h.1")}
 		}
 		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {

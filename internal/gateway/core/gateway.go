@@ -48,7 +48,10 @@ type life struct {
 	serving     bool
 	bit         uint8
 	placed      map[string]int64 // the directory: generations of placed keys
-	closed      map[string]bool  // placed keys that are not read from the chain any more
+	closed      bool             // no object is read any more
+	unsure      bool             // a client of etcd may have deleted entries; the gateway does not begin to serve
+	bound       bool             // it has its bit
+	known       bool             // the directory was that of the gateway's era, and open, since the session began
 	seen        int64            // revision of the directory
 	changes     []Change         // that own writes do not all follow yet
 	follows     int64            // up to here all own writes follow the directory
@@ -69,52 +72,36 @@ type life struct {
 	freeing     bool
 }
 
-// Change is a change of the directory.
-type Change struct {
-	Rev   int64
-	Key   string
-	Value string // of the entry; empty: the key is not placed any more
-}
-
-// An entry of the directory is the generation and the session that placed the key. closedMark follows if the key is not read from
-// the chain any more.
-const closedMark = " closed"
-
+// An entry of the directory is the generation and the session that placed the key.
 func entryOf(gen int64, session string) string { return strconv.FormatInt(gen, 10) + " " + session }
 
-// parseEntry reads an entry of the directory.
-func parseEntry(value string) (gen int64, closed bool) {
-	value, closed = strings.CutSuffix(value, closedMark)
+// generationOf reads the generation in an entry of the directory.
+func generationOf(value string) int64 {
 	value, _, _ = strings.Cut(value, " ")
-	gen, _ = strconv.ParseInt(value, 10, 64)
-	return gen, closed
+	gen, _ := strconv.ParseInt(value, 10, 64)
+	return gen
 }
 
 // Owner is the session that placed the key of an entry of the directory.
 func Owner(value string) string {
-	_, owner, _ := strings.Cut(strings.TrimSuffix(value, closedMark), " ")
+	_, owner, _ := strings.Cut(value, " ")
 	return owner
 }
 
 // names are the gateways' own keys in etcd.
-type names struct{ session, ack, bit, directory, detached, era, began string }
+type names struct{ session, ack, bit, directory, count, chain, era, began string }
 
 // Names of keys begin so, behind [Options.Prefix].
 const (
 	DirectoryPrefix = "directory/" // the placed key follows
 	SessionPrefix   = "session/"   // the session follows
+	ChainName       = "chain"      // names the chain of all gateways
 )
-
-// Prefixes begin all names, behind [Options.Prefix], of what belongs to the objects in the chain.
-func Prefixes() []string {
-	n := namesBelow("")
-	return []string{n.session, n.ack, n.bit, n.directory, n.detached}
-}
 
 func namesBelow(prefix string) names {
 	return names{
-		prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "detached", prefix + EraName,
-		prefix + "began",
+		prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + CountName,
+		prefix + ChainName, prefix + EraName, prefix + "began",
 	}
 }
 
@@ -219,17 +206,12 @@ func (g *Gateway) Start() {
 
 // enter takes an entry of the directory.
 func (l *life) enter(key, value string) (gen int64) {
-	gen, closed := parseEntry(value)
-	delete(l.closed, key)
+	gen = generationOf(value)
 	if gen == 0 {
 		delete(l.placed, key)
 		return 0
 	}
-	l.placed[key] = gen
-	if closed {
-		l.closed[key] = true
-	}
-	l.free = false
+	l.placed[key], l.free = gen, false
 	return gen
 }
 
@@ -252,14 +234,18 @@ func (g *Gateway) openSession(l *life, then func()) {
 }
 
 func (g *Gateway) readDirectory(l *life, then func()) {
-	g.surely(l, Request{List: []string{g.names.directory}}, func(r *Result) {
+	g.surely(l, Request{Get: []string{g.names.count}, List: []string{g.names.directory}}, func(r *Result) {
 		if l.over {
 			return
 		}
-		l.placed, l.closed, l.seen, l.foreign = make(map[string]int64), make(map[string]bool), r.Rev, r.Rev
-		for key, kv := range r.KVs {
-			l.enter(key[len(g.names.directory):], kv.Value)
+		l.empty()
+		l.seen, l.foreign = r.Rev, r.Rev
+		for _, key := range g.listed(r) {
+			l.enter(key[len(g.names.directory):], r.KVs[key].Value)
 		}
+		_, l.known = g.open(r)
+		l.unsure = !g.complete(r)
+		l.closed = l.unsure
 		then()
 	})
 }
@@ -295,12 +281,21 @@ func (g *Gateway) tookBit(l *life, bit uint8, r *Result) {
 	case r.KVs[g.bitKey(bit)].Value != l.lease:
 		g.takeBit(l)
 	default:
-		l.bit, l.serving = bit, true
-		waiting := g.waiting
-		g.waiting = nil
-		for _, begin := range waiting {
-			begin()
-		}
+		l.bit, l.bound = bit, true
+		g.serve(l)
+	}
+}
+
+// serve takes writes, as soon as the gateway has a bit and knows all entries of the directory.
+func (g *Gateway) serve(l *life) {
+	if l.serving || !l.bound || l.unsure || l.over {
+		return
+	}
+	l.serving = true
+	waiting := g.waiting
+	g.waiting = nil
+	for _, begin := range waiting {
+		begin()
 	}
 }
 
@@ -342,6 +337,10 @@ func (g *Gateway) Tick() {
 	if l == nil {
 		return
 	}
+	if l.closed && l.bound && !l.freeing {
+		l.freeing = true
+		g.close(l)
+	}
 	polls := l.polls // without a bit too: it waits for one
 	l.polls = nil
 	for _, poll := range polls {
@@ -357,31 +356,6 @@ func (g *Gateway) Tick() {
 	g.acknowledge(l)
 }
 
-// DirectoryChanged takes all changes of the directory up to a revision.
-func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
-	l := g.life
-	if l == nil || l.placed == nil || rev <= l.seen {
-		return
-	}
-	for _, c := range changes {
-		if c.Rev <= l.seen {
-			continue
-		}
-		if gen := l.enter(c.Key, c.Value); gen == 0 {
-			continue
-		}
-		l.changes = append(l.changes, c)
-		if l.closed[c.Key] || Owner(c.Value) != l.lease {
-			l.foreign = c.Rev
-		}
-	}
-	l.seen = rev
-	for _, c := range changes {
-		g.removed(l, c.Key)
-	}
-	g.acknowledge(l)
-}
-
 // ackOf is how a revision is written that a session has acknowledged: values are compared by bytes.
 func ackOf(rev int64) string { return fmt.Sprintf("%020d", rev) }
 
@@ -390,7 +364,7 @@ func ackOf(rev int64) string { return fmt.Sprintf("%020d", rev) }
 func (g *Gateway) acknowledge(l *life) {
 	target := l.seen
 	for i, c := range l.changes {
-		if gen, _ := parseEntry(c.Value); g.on(Drain) && l.older(c.Key, gen) {
+		if g.on(Drain) && l.older(c.Key, generationOf(c.Value)) {
 			target = c.Rev - 1
 			l.changes = l.changes[i:]
 			break
@@ -407,7 +381,8 @@ func (g *Gateway) acknowledge(l *life) {
 	target = l.follows
 	key, value := g.names.ack+l.lease, ackOf(target)
 	g.surely(l, Request{
-		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},
+		If: append(g.inEra(), Cond{Key: key, Kind: ValueBelow, Value: value},
+			Cond{Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}),
 		Put: []Put{{Key: key, Value: value, Session: true}},
 	}, func(r *Result) {
 		l.acking, l.acked = false, target

@@ -6,7 +6,8 @@ const EraName = "era"
 
 // History decides whether etcd still has the history that the chain's objects come from: an etcd that was restored from a backup has
 // another one. A gateway compares it each time before its session counts as extended, and its sessions begin in its era only:
-// [Gateway.Within]. The gateway that notices the restore first begins another era, without any session. Then all begin anew.
+// [Gateway.Within]. The gateway that notices the restore first names another era. The directory is of the old one then,
+// so gateways of the new era empty it first, for which they wait until the sessions of the old one have ended.
 //
 // A restore can go unnoticed: the revision may have passed the chain's. That is harmless, since etcd was away for
 // longer than a session lasts. Each gateway has begun another session ([Tenure]), under which it reads no object of

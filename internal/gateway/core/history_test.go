@@ -102,24 +102,24 @@ func TestPushInTime(t *testing.T) {
 	if effects := g.Effects(); len(effects) > 0 || g.Shows(Answers, 20) {
 		t.Fatalf("after the session's time: %+v", effects)
 	}
-	lasts, g.life = true, &life{lease: "g.2", create: 25}
+	lasts, g.life = true, &life{lease: "g.2", create: 25, known: true}
 	g.pushAgain()
 	if shown := only[Revealed](t, g.Effects()); shown.ID != 1 {
 		t.Fatalf("%d is shown", shown.ID) // 30 is above etcd's revision, for all that is known
 	}
-	g.Looked(29, 1, true)
+	g.Looked(29, false, true)
 	recent = true
-	g.Looked(31, 1, false)
+	g.Looked(31, false, false)
 	if g.pushAgain(); g.Newest() != 0 {
 		t.Error("the era was another's at 31, and 30 is pushed")
 	}
-	g.Looked(30, 1, true)
+	g.Looked(30, false, true)
 	g.pushAgain()
 	if push := only[ChainCall](t, g.Effects()); push.Op.Kind != Max || push.Op.Rev != 30 {
 		t.Errorf("%+v", push.Op)
 	}
 	recent = false
-	g.Looked(32, 1, false) // etcd may have been restored since the look before
+	g.Looked(32, false, false) // etcd may have been restored since the look before
 	if recent = true; g.Newest() != 0 {
 		t.Error("an old look counts")
 	}
@@ -136,7 +136,7 @@ func TestPlacesAreOfOneEra(t *testing.T) {
 		g.Unplace("k")
 		look := only[EtcdCall](t, g.Effects())
 		entry := g.names.directory + "k"
-		there := map[string]KV{entry: {Value: entryOf(gen, "g.1"), Mod: 11}}
+		there := map[string]KV{entry: {Value: entryOf(gen, "g.1"), Mod: 11}, g.names.count: {Value: CountOf(1, era), Mod: 11}}
 		g.Returned(look.ID, &Result{Rev: 12, Held: true, KVs: there})
 		remove := only[ChainCall](t, g.Effects())
 		g.Answered(remove.ID, Answer{Status: Gone})
@@ -163,7 +163,7 @@ func TestPlacesAreFresh(t *testing.T) {
 		g.life.placing = make(map[string]bool)
 		g.Place("k")
 		look := only[EtcdCall](t, g.Effects())
-		g.Returned(look.ID, &Result{Rev: 20, Held: true})
+		g.Returned(look.ID, &Result{Rev: 20, Held: true, KVs: map[string]KV{g.names.count: {Value: CountOf(1, ""), Mod: 11}}})
 		read := only[ChainCall](t, g.Effects())
 		left := Object{Gen: generation(20, 0) + more, Entry: Entry{State: Value, Rev: 19}}
 		g.Answered(read.ID, Answer{Object: left})

@@ -21,11 +21,11 @@ const maxRound = 32
 
 // round is keys whose places change together, by one transaction of the directory.
 type round struct {
-	life     *life
-	gone     bool // they are removed
-	detached int64
-	gen      int64
-	keys     []*placement // that are still on their way
+	life  *life
+	gone  bool  // they are removed
+	count count // of the directory, as it was read
+	gen   int64
+	keys  []*placement // that are still on their way
 }
 
 // placement is a key on its way into the chain, or out of it.
@@ -80,26 +80,30 @@ func (g *Gateway) rounds(keys []string, gone bool, begin func(*round)) {
 }
 
 // Place puts keys into the chain, or puts them there anew. [Placed] tells the outcome for each.
-func (g *Gateway) Place(keys ...string) {
-	g.rounds(keys, false, func(r *round) {
-		l := r.life
-		g.surely(l, Request{Get: append(r.entries(), g.names.detached)}, func(result *Result) {
-			// A late entry must not name an object that a [Gateway.Detach] left.
-			r.detached, r.gen = result.KVs[g.names.detached].Mod, generation(result.Rev, l.bit)
-			for _, p := range r.keys {
-				p.mod, p.gen = result.KVs[p.entry].Mod, r.gen
+func (g *Gateway) Place(keys ...string) { g.rounds(keys, false, g.place) }
+
+func (g *Gateway) place(r *round) {
+	l := r.life
+	g.surely(l, Request{Get: append(r.entries(), g.names.count)}, func(result *Result) {
+		var open bool
+		if r.count, open = g.open(result); !open || l.over {
+			g.placed(r, ErrBusy)
+			return
+		}
+		r.gen = generation(result.Rev, l.bit)
+		for _, p := range r.keys {
+			p.mod, p.gen = result.KVs[p.entry].Mod, r.gen
+		}
+		look := func(p *placement) Op { return Op{Kind: ReadObject, Key: p.key} }
+		g.each(r, look, func(p *placement, a Answer) error {
+			switch p.epoch = a.Epoch; {
+			case a.Status == Away, l.over:
+				return ErrChain
+			case a.Status == OK && a.Object.Gen >= p.gen && g.on(Fresh):
+				return ErrLeft
 			}
-			look := func(p *placement) Op { return Op{Kind: ReadObject, Key: p.key} }
-			g.each(r, look, func(p *placement, a Answer) error {
-				switch p.epoch = a.Epoch; {
-				case a.Status == Away, l.over:
-					return ErrChain
-				case a.Status == OK && a.Object.Gen >= p.gen && g.on(Fresh):
-					return ErrLeft
-				}
-				return nil
-			}, g.create)
-		})
+			return nil
+		}, g.create)
 	})
 }
 
@@ -151,39 +155,51 @@ func (g *Gateway) create(r *round) {
 	}, g.enter)
 }
 
-// enter changes the directory if no entry has changed since it was read. If one has, every key is tried by itself. The
-// directory is that of one history of etcd: a gateway that has not noticed a restore has made objects of an earlier
-// one.
+// enter changes the directory. If it has changed since it was read, the keys whose entries have not are placed from
+// the start: under the same generation an entry could come again that another gateway took out. The directory is
+// that of one history of etcd: a gateway that has not noticed a restore has made objects of an earlier one.
 func (g *Gateway) enter(r *round) {
-	request := Request{If: append(g.inEra(), Cond{Key: g.names.detached, Kind: ModIs, Rev: r.detached}), Get: r.entries()}
+	request, added := Request{If: g.inEra(), Get: r.entries()}, 0
 	value := entryOf(r.gen, r.life.lease)
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
 		request.Put = append(request.Put, Put{Key: p.entry, Value: value})
+		if p.mod == 0 {
+			added++
+		}
 	}
+	g.recount(&request, r.count, added)
 	g.surely(r.life, request, func(result *Result) {
-		var in, out []*placement
+		var in, again, out []*placement
+		_, more := g.again(r, result)
 		for _, p := range r.keys {
 			// A request of unknown outcome was repeated, so the entry may be there although the conditions did not hold.
-			if kv := result.KVs[p.entry]; kv.Value == value && !r.life.over {
+			switch kv := result.KVs[p.entry]; {
+			case kv.Value == value && !r.life.over:
 				p.entered, in = kv.Mod, append(in, p)
-			} else {
+			case more && kv.Mod == p.mod:
+				again = append(again, p)
+			default:
 				out = append(out, p)
 			}
 		}
-		if len(in) == 0 && len(out) > 1 && !r.life.over {
-			for _, p := range out {
-				g.enter(r.only(p))
-			}
-			return
-		}
 		if len(out) > 0 {
 			g.abandon(r.only(out...))
+		}
+		if len(again) > 0 {
+			g.place(r.only(again...))
 		}
 		if len(in) > 0 {
 			g.await(r.only(in...))
 		}
 	})
+}
+
+// again returns the count that the result of a change shows, and reports whether it is another one, so that the
+// change may be tried again.
+func (g *Gateway) again(r *round, result *Result) (now count, more bool) {
+	now, open := g.open(result)
+	return now, open && !r.life.over && now.mod != r.count.mod
 }
 
 // abandon removes objects that the directory does not name.
@@ -230,12 +246,16 @@ func (g *Gateway) load(r *round, result *Result) {
 // placed.
 func (g *Gateway) Unplace(keys ...string) {
 	g.rounds(keys, true, func(r *round) {
-		g.surely(r.life, Request{Get: r.entries()}, func(result *Result) {
+		g.surely(r.life, Request{Get: append([]string{g.names.count}, r.entries()...)}, func(result *Result) {
+			var open bool
+			if r.count, open = g.open(result); !open || r.life.over {
+				g.placed(r, ErrBusy)
+				return
+			}
 			var there, not []*placement
 			for _, p := range r.keys {
-				if kv, ok := result.KVs[p.entry]; ok && !r.life.over {
-					p.mod = kv.Mod
-					p.gen, _ = parseEntry(kv.Value)
+				if kv, ok := result.KVs[p.entry]; ok {
+					p.mod, p.gen = kv.Mod, generationOf(kv.Value)
 					there = append(there, p)
 				} else {
 					not = append(not, p)
@@ -247,13 +267,15 @@ func (g *Gateway) Unplace(keys ...string) {
 	})
 }
 
-// leave takes entries out of the directory, if none has changed since it was read. If one has, every key is tried by
-// itself. A gateway that has not noticed a restore of etcd has removed objects of an earlier history: the entries stay.
+// leave takes entries out of the directory. If it has changed since it was read, the entries that have not are tried
+// again. A gateway that has not noticed a restore of etcd has removed objects of an earlier history: the entries
+// stay. So do those of a directory that is being emptied.
 func (g *Gateway) leave(r *round) {
 	request := Request{If: g.inEra(), Delete: r.entries(), Get: r.entries()}
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
 	}
+	g.recount(&request, r.count, -len(r.keys))
 	g.surely(r.life, request, func(result *Result) {
 		var still, done []*placement
 		for _, p := range r.keys {
@@ -264,12 +286,12 @@ func (g *Gateway) leave(r *round) {
 			}
 		}
 		g.placed(r.only(done...), nil)
-		if len(r.keys) == 1 { // another history of etcd
-			g.placed(r.only(still...), ErrBusy)
-			return
-		}
-		for _, p := range still {
-			g.leave(r.only(p))
+		rest := r.only(still...)
+		var more bool
+		if rest.count, more = g.again(r, result); !more {
+			g.placed(rest, ErrBusy)
+		} else if len(still) > 0 {
+			g.leave(rest)
 		}
 	})
 }

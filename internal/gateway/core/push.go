@@ -37,7 +37,8 @@ func (g *Gateway) pushed(rev int64, then func()) {
 // timely reports whether a revision may be pushed, and be shown when the chain has it. The revision object must be that
 // of etcd's history, and must not get a revision of another: otherwise a gateway of the new era shows a lower one, or
 // one of this era a higher one than etcd has. So the session lasts, and has begun before the message arrived or at its
-// revision or later. Without such a session, a member of etcd must have had the era at that revision or later.
+// revision or later. Without such a session, a member of etcd must have had the era at that revision or later. The
+// directory is of that era too, so no session of another one lasts.
 func (g *Gateway) timely(w waiter) bool {
 	l := g.life
 	switch {
@@ -46,6 +47,8 @@ func (g *Gateway) timely(w waiter) bool {
 	case w.rev <= g.looks.same && g.recent():
 		return true
 	case l == nil || l.create == 0 || l.over || g.options.Lasts != nil && !g.options.Lasts():
+		return false
+	case !l.known && g.on(Counted):
 		return false
 	}
 	return w.life == l || w.rev <= l.create

@@ -10,7 +10,7 @@ func (g *Gateway) readable(key string) (gen int64) {
 
 // named is the generation of the object from which reads of a key are answered while the session lasts; 0: there is none.
 func (g *Gateway) named(key string) (gen int64) {
-	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && !g.inherited(key) {
+	if l := g.life; l != nil && !l.over && !l.closed && !l.free && !g.inherited(key) {
 		return l.placed[key]
 	}
 	return 0

@@ -11,33 +11,43 @@ func served(key string, gen int64) *Gateway {
 	g := New(Options{Name: "g"})
 	g.life = &life{
 		lease: "g.1", create: 1, mod: 1, serving: true, seen: gen >> genBits,
-		placed: map[string]int64{key: gen}, closed: make(map[string]bool), keys: make(map[string]*own),
+		placed: map[string]int64{key: gen}, known: true, bound: true, keys: make(map[string]*own),
 		suspects: make(map[string]bool), cleaning: make(map[string]bool), placing: make(map[string]bool),
 		ranged: make(map[*write]bool),
 	}
 	return g
 }
 
-// TestReadOfAClosedKey: another gateway takes all keys out of the directory while a read is under way. After this
-// gateway has acknowledged that, writes set no bits. So the read must not be answered from the object.
+// counted is the count that a gateway wrote.
+func counted(rev int64, entries int) Change {
+	return Change{Rev: rev, Count: true, Value: CountOf(entries, "")}
+}
+
+// TestReadOfAClosedKey: the directory is closed, or a client of etcd has changed it, while a read is under way.
+// After this gateway has acknowledged that, writes set no bits. So the read must not be answered from the object.
 func TestReadOfAClosedKey(t *testing.T) {
 	const key, old, written = "k", int64(9), int64(12)
 	gen, later := generation(10, 0), generation(11, 1)
 	for name, c := range map[string]struct {
-		change Change
-		hit    bool
+		changes []Change
+		hit     bool
 	}{
-		"unchanged":    {Change{Rev: 11, Key: "another", Value: entryOf(later, "h.1")}, true},
-		"closed":       {Change{Rev: 11, Key: key, Value: entryOf(gen, "h.1") + closedMark}, false},
-		"removed":      {Change{Rev: 11, Key: key}, false},
-		"placed again": {Change{Rev: 11, Key: key, Value: entryOf(later, "h.1")}, false},
+		"unchanged":               {[]Change{{Rev: 11, Key: "another", Value: entryOf(later, "h.1")}, counted(11, 2)}, true},
+		"closed":                  {[]Change{{Rev: 11, Count: true, Value: closedCount + " "}}, false},
+		"emptied":                 {[]Change{{Rev: 11, Key: key}, counted(11, 0)}, false},
+		"removed":                 {[]Change{{Rev: 11, Key: key}, counted(11, 1)}, false},
+		"placed again":            {[]Change{{Rev: 11, Key: key, Value: entryOf(later, "h.1")}, counted(11, 1)}, false},
+		"deleted by a client":     {[]Change{{Rev: 11, Key: "another"}}, false},
+		"the count is deleted":    {[]Change{{Rev: 11, Count: true}}, false},
+		"the count of an era":     {[]Change{{Rev: 11, Count: true, Value: CountOf(1, "another")}}, false},
+		"another and not counted": {[]Change{{Rev: 11, Key: "another", Value: entryOf(later, "h.1")}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := served(key, gen)
 			var r Round
 			began, _ := g.BeginRead(key)
 			r.Join(key, began)
-			g.DirectoryChanged(c.change.Rev, []Change{c.change})
+			g.DirectoryChanged(11, c.changes)
 			r.Revision(Answer{Rev: written})
 			r.Objects([]Answer{{Object: Object{Gen: gen, Entry: Entry{State: Value, Rev: old, Value: "old"}}}})
 			if rev, hit := g.Judge(&r, 0); hit != c.hit || hit && rev != written {

@@ -32,7 +32,7 @@ const (
 	Takeover                         // gateways answer for the keys of those that are gone
 	WriteUnplaced                    // a gateway without a session writes only while nothing is placed
 	ShowUnplaced                     // it shows only revisions at which, or after which, nothing was placed
-	Era                              // sessions begin, and count as extended, in the gateway's era of etcd's history only
+	Era                              // sessions, and the directory's count, are of the gateway's era of etcd's history
 	Lapse                            // a session that was not extended in time is given up
 	PushInTime                       // nothing is pushed, and shown after a push, unless the session lasts
 	NewEra                           // an etcd whose revision is below the chain's begins another era
@@ -40,6 +40,8 @@ const (
 	Keyless                          // a session has ended when its lease has, not when its key is gone
 	OwnBit                           // a write that relies on the gateway's bit names it as a condition
 	AllowUnplaced                    // an exclusion ends only when the directory does not name the key
+	Vanished                         // an entry that no gateway removed stays, unread, until the directory was emptied
+	Counted                          // the directory is compared with the number of its entries
 	CleanIdle                        // the own keys are deleted only when no gateway has a session
 )
 
@@ -48,7 +50,7 @@ var ruleNames = []string{
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
 	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
 	"keyless", "own-bit",
-	"allow-unplaced", "clean-idle",
+	"allow-unplaced", "vanished", "counted", "clean-idle",
 }
 
 // RuleNames lists the rules that can be switched off, in the order of their bits.

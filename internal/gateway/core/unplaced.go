@@ -5,15 +5,23 @@ package core
 // chain: a write that etcd executes under [Gateway.IfUnplaced], and an answer of a revision at which, or after which, the
 // directory was empty.
 
-// IfUnplaced returns the conditions of a write while the gateway does not serve. If they do not hold, the write waits for a session:
-// [Gateway.Txn].
-func (g *Gateway) IfUnplaced() []Cond {
-	if !g.on(WriteUnplaced) {
-		return nil
+// Unplaced returns conditions in etcd under which nothing is placed: all of one element hold. Either the count says
+// so, or no gateway has used this etcd. An etcd whose count somebody deleted has other keys of gateways.
+func Unplaced(prefix string) [][]Cond {
+	n := namesBelow(prefix)
+	return [][]Cond{
+		{{Key: n.count, Kind: ExistsBelow, Value: fewest}},
+		{{Key: prefix, End: n.chain, Kind: CreateIs}, {Key: n.chain + "\x00", End: Behind(prefix), Kind: CreateIs}},
 	}
-	last := len(g.names.directory) - 1
-	end := g.names.directory[:last] + string(g.names.directory[last]+1)
-	return []Cond{{Key: g.names.directory, End: end, Kind: CreateIs}}
+}
+
+// IfUnplaced returns the conditions of a write while the gateway does not serve: those of one element suffice. If
+// none hold, the write waits for a session: [Gateway.Txn].
+func (g *Gateway) IfUnplaced() [][]Cond {
+	if !g.on(WriteUnplaced) {
+		return [][]Cond{nil}
+	}
+	return Unplaced(g.options.Prefix)
 }
 
 // looks is what a gateway without a lasting session has read of etcd, in the state of any of its members.
@@ -22,14 +30,15 @@ type looks struct {
 	same    int64 // the newest one at which the era was the gateway's
 }
 
-// Looked takes what a member of etcd had at a revision: how many entries the directory, and whether the gateway's era.
+// Looked takes what a member of etcd had at a revision: whether nothing was placed, and whether the era
+// was the gateway's.
 // After the call [Options.Recent] holds for a while. What was seen before is forgotten if it did not: etcd may have
 // been restored since.
-func (g *Gateway) Looked(rev int64, entries int, same bool) {
+func (g *Gateway) Looked(rev int64, unplaced, same bool) {
 	if !g.recent() {
 		g.looks = looks{}
 	}
-	if entries == 0 {
+	if unplaced {
 		g.looks.emptied = max(g.looks.emptied, rev)
 	}
 	if same {

@@ -133,9 +133,11 @@ func TestWriteOfAKeyPlacedAnew(t *testing.T) {
 	const key = "k"
 	old, anew := generation(10, 0), generation(12, 1)
 	for name, changes := range map[string][]Change{
-		"removed":                     {{Rev: 11, Key: key}},
-		"removed and placed":          {{Rev: 11, Key: key}, {Rev: 12, Key: key, Value: entryOf(anew, "h.1")}},
-		"placed over the other entry": {{Rev: 12, Key: key, Value: entryOf(anew, "h.1")}},
+		"removed": {{Rev: 11, Key: key}, counted(11, 0)},
+		"removed and placed": {
+			{Rev: 11, Key: key}, counted(11, 0), {Rev: 12, Key: key, Value: entryOf(anew, "h.1")}, counted(12, 1),
+		},
+		"placed over the other entry": {{Rev: 12, Key: key, Value: entryOf(anew, "h.1")}, counted(12, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := served(key, old)
@@ -143,7 +145,7 @@ func TestWriteOfAKeyPlacedAnew(t *testing.T) {
 			if c := only[ChainCall](t, g.Effects()); c.Op.Kind != SetBit || c.Op.Gen != old {
 				t.Fatalf("%+v", c.Op)
 			}
-			g.DirectoryChanged(11, []Change{{Rev: 11, Key: key, Value: entryOf(old, "h.1") + closedMark}})
+			g.DirectoryChanged(11, []Change{{Rev: 11, Count: true, Value: closedCount + " "}})
 			for _, e := range g.Effects() {
 				if c, ok := e.(EtcdCall); ok && c.Request.Txn != nil {
 					t.Fatal("the write goes on, and others may wait for its INTENT")
@@ -173,7 +175,7 @@ func TestWriteDuringAPlacement(t *testing.T) {
 	g := served("other", generation(10, 0))
 	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "k"}}})
 	write := only[EtcdCall](t, g.Effects())
-	g.DirectoryChanged(19, []Change{{Rev: 19, Key: "k", Value: entryOf(generation(18, 1), "h.1")}})
+	g.DirectoryChanged(19, []Change{{Rev: 19, Key: "k", Value: entryOf(generation(18, 1), "h.1")}, counted(19, 2)})
 	acknowledged := func() (highest string) {
 		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
 			for _, e := range effects {

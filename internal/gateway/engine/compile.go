@@ -95,10 +95,17 @@ func compare(c *core.Cond) *pb.Compare {
 		p.Target, p.TargetUnion = pb.Compare_CREATE, &pb.Compare_CreateRevision{CreateRevision: c.Rev}
 	case core.ValueIs:
 		p.Target, p.TargetUnion = pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(c.Value)}
-	case core.ValueBelow:
+	case core.ValueBelow, core.ExistsBelow:
 		p.Result, p.Target, p.TargetUnion = pb.Compare_LESS, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(c.Value)}
 	}
 	return p
+}
+
+func compares(conditions []core.Cond) (all []*pb.Compare) {
+	for i := range conditions {
+		all = append(all, compare(&conditions[i]))
+	}
+	return all
 }
 
 // result reads etcd's answer to a compiled request.

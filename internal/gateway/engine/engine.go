@@ -40,7 +40,7 @@ const (
 	// ownLease is the upper half of the numbers of sessions' leases, which etcd itself hardly gives to others.
 	ownLease = 0x6e71_6377
 	// DirectoryFormat is that of the gateways' own keys.
-	DirectoryFormat = "4"
+	DirectoryFormat = "5"
 	// tick is how often a gateway does its periodic work.
 	tick = 50 * time.Millisecond
 	// pushEvery is the least time between two pushes. What waits meanwhile shares the next one: a push costs the nodes about as much

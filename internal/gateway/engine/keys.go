@@ -14,7 +14,7 @@ import (
 // The gateways' own keys are hidden from clients of gateways. Who uses etcd directly can delete them.
 
 // chainKey has the name of the chain of all gateways.
-const chainKey = OwnPrefix + "chain"
+const chainKey = OwnPrefix + core.ChainName
 
 // proveKeys checks that etcd has the keys of a session, and the name of the chain.
 func (e *Engine) proveKeys(l *lease) bool {

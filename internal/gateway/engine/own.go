@@ -28,6 +28,7 @@ func (o *ownWrites) count(r *core.Request) {
 		return
 	}
 	kind, _, _ := strings.Cut(strings.TrimPrefix(key, OwnPrefix), "/")
+	kind, _, _ = strings.Cut(kind, ".") // the count of the directory
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.kinds == nil {

@@ -57,6 +57,9 @@ func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	case core.OtherCluster:
 		return fmt.Errorf("%w: its cluster was %x, and is %x", ErrRestored, e.cluster, header.ClusterId)
 	case core.OtherEra:
+		if era == "" {
+			return fmt.Errorf("%w, or a client deleted its key %s: the era of its history was %q", ErrRestored, eraKey, e.era)
+		}
 		return fmt.Errorf("%w: the era of its history was %q, and is %q", ErrRestored, e.era, era)
 	case core.Older:
 		return errors.Join(fmt.Errorf("%w: its revision was %d, and is %d", ErrRestored, max(floor, chain.Rev), header.Revision), e.newEra(ctx))
@@ -79,9 +82,9 @@ func valueIn(answer *pb.RangeResponse) (value string) {
 	return value
 }
 
-// newEra takes everything out of etcd that belongs to the objects of another history. Other gateways notice that their sessions are gone,
-// or the new era, before they extend their sessions. It goes on when ctx is cancelled, as the session may end meanwhile:
-// a gateway that finds what is left has to end too.
+// newEra names another era, and removes the objects of the one before. The directory is of that one, so gateways of the
+// new era wait until all sessions of the old one have ended, also if etcd executes this late. It goes on when ctx is
+// cancelled, as the session may end meanwhile.
 func (e *Engine) newEra(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownWithin)
 	defer cancel()
@@ -93,15 +96,10 @@ func (e *Engine) newEra(ctx context.Context) error {
 	}
 	var name [8]byte
 	rand.Read(name[:]) // never fails
-	is := core.EraIs(eraKey, e.era)
-	t := &pb.TxnRequest{Compare: []*pb.Compare{compare(&is)}, Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
-		RequestPut: &pb.PutRequest{Key: []byte(eraKey), Value: []byte(hex.EncodeToString(name[:]))},
-	}}}}
-	for _, prefix := range core.Prefixes() {
-		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
-			RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(OwnPrefix + prefix), RangeEnd: behind(OwnPrefix + prefix)},
-		}})
-	}
+	is, put := core.EraIs(eraKey, e.era), &pb.PutRequest{Key: []byte(eraKey), Value: []byte(hex.EncodeToString(name[:]))}
+	t := &pb.TxnRequest{Compare: []*pb.Compare{compare(&is)}, Success: []*pb.RequestOp{
+		{Request: &pb.RequestOp_RequestPut{RequestPut: put}},
+	}}
 	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, t)
 	if err != nil || !answer.Succeeded {
 		return err

@@ -27,34 +27,45 @@ func (e *Engine) serving() bool {
 	return e.core.Serving()
 }
 
-// look looks at the directory, and reports whether a message with a revision may be shown then. Any member may answer, a learner too.
-// If keys are placed, the message may be pushed in the gateway's era: the era is looked at too.
+// look looks at the directory, and reports whether a message with a revision may be shown then. Any member may
+// answer, a learner too: it executes transactions without operations on its own state. If keys are placed, the
+// message may be pushed in the gateway's era: the era is looked at too.
 func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
 	defer cancel()
-	prefix, asked, kv := OwnPrefix+core.DirectoryPrefix, bootTime(), pb.NewKVClient(e.o.Etcd)
-	answer, err := kv.Range(ctx, &pb.RangeRequest{
-		Key: []byte(prefix), RangeEnd: behind(prefix), CountOnly: true, Serializable: true,
-	})
+	asked, kv := bootTime(), pb.NewKVClient(e.o.Etcd)
+	for _, conditions := range core.Unplaced(OwnPrefix) {
+		answer, err := kv.Txn(ctx, &pb.TxnRequest{Compare: compares(conditions)})
+		if err != nil {
+			return false
+		}
+		if e.sees(asked, answer.Header.Revision, answer.Succeeded, false, m, rev) {
+			return true
+		}
+	}
+	if !e.isIdentified() {
+		return false
+	}
+	answer, err := kv.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
+		read(&pb.RangeRequest{Key: []byte(eraKey), Serializable: true}),
+		read(&pb.RangeRequest{Key: []byte(OwnPrefix + core.CountName), Serializable: true}),
+	}})
 	if err != nil {
 		return false
 	}
-	if shown := e.sees(asked, answer.Header.Revision, int(answer.Count), false, m, rev); shown || !e.isIdentified() {
-		return shown
-	}
-	answer, err = kv.Range(ctx, &pb.RangeRequest{Key: []byte(eraKey), Serializable: true})
-	if err != nil {
-		return false
-	}
-	return e.sees(asked, answer.Header.Revision, 1, valueIn(answer) == e.era, m, rev)
+	e.mu.Lock()
+	era, count := answer.Responses[0].GetResponseRange(), answer.Responses[1].GetResponseRange()
+	same := e.core.InEra(valueIn(era), valueIn(count))
+	e.mu.Unlock()
+	return e.sees(asked, answer.Header.Revision, false, same, m, rev)
 }
 
 // sees takes what a member of etcd had when it was asked, and reports whether a message with a revision may be shown
 // then.
-func (e *Engine) sees(asked, at int64, entries int, same bool, m core.Message, rev int64) bool {
+func (e *Engine) sees(asked, at int64, unplaced, same bool, m core.Message, rev int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.core.Looked(at, entries, same)
+	e.core.Looked(at, unplaced, same)
 	e.looked = max(e.looked, asked+int64(e.o.Lease))
 	return e.core.Shows(m, rev)
 }
@@ -64,26 +75,27 @@ func (e *Engine) sees(asked, at int64, entries int, same bool, m core.Message, r
 func (e *Engine) recent() bool { return bootTime() < e.looked }
 func (e *Engine) inTime() bool { return e.tenured == e.core.Lease() && e.tenure.Lasts(bootTime()) }
 
-// writeUnplaced executes a write if the directory is empty; done is false if it is not, or if this condition does not fit.
+// writeUnplaced executes a write if nothing is placed; done is false if something is, or if this condition does not
+// fit.
 func (e *Engine) writeUnplaced(ctx context.Context, r *request) (w written, done bool, err error) {
 	asked := bootTime()
 	e.mu.Lock()
-	conditions := e.core.IfUnplaced()
+	either := e.core.IfUnplaced()
 	e.mu.Unlock()
-	var empty []*pb.Compare
-	for i := range conditions {
-		empty = append(empty, compare(&conditions[i]))
+	for _, conditions := range either {
+		f, answer, err := e.txns.attempt(ctx, r, compares(conditions), []*pb.RequestOp{r.op}, nil, true)
+		switch {
+		case err != nil:
+			return w, true, e.judge(ctx, r.op, err)
+		case f == nil:
+			return w, false, nil
+		case answer.Succeeded:
+			e.sees(asked, answer.Header.Revision, true, false, core.Answers, 0)
+			answers, _ := f.answers(answer)
+			return written{answers[0], answer.Header}, true, nil
+		}
 	}
-	f, answer, err := e.txns.attempt(ctx, r, empty, []*pb.RequestOp{r.op}, nil, true)
-	switch {
-	case err != nil:
-		return w, true, e.judge(ctx, r.op, err)
-	case f == nil, !answer.Succeeded:
-		return w, false, nil
-	}
-	e.sees(asked, answer.Header.Revision, 0, false, core.Answers, 0)
-	answers, _ := f.answers(answer)
-	return written{answers[0], answer.Header}, true, nil
+	return w, false, nil
 }
 
 // unpushed reports, while there is no session, whether an answer may be shown without a push. Until etcd is identified no push is

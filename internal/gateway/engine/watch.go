@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -65,19 +64,24 @@ func (e *Engine) followOnce(ctx context.Context, key, end string, from int64, ta
 
 // watchDirectory hands over changes of the directory.
 func (e *Engine) watchDirectory(ctx context.Context, from int64) {
-	prefix := OwnPrefix + core.DirectoryPrefix
-	err := e.follow(ctx, prefix, string(behind(prefix)), from, func(events []*mvccpb.Event) {
+	span := core.DirectorySpan(OwnPrefix)
+	err := e.follow(ctx, span.From, span.End, from, func(events []*mvccpb.Event) {
 		var changes []core.Change
-		for _, event := range events {
-			c := core.Change{Rev: event.Kv.ModRevision, Key: strings.TrimPrefix(string(event.Kv.Key), prefix)}
-			if event.Type == mvccpb.Event_PUT {
-				c.Value = string(event.Kv.Value)
+		for _, event := range events { // a deleted key has no value
+			kv := event.Kv
+			if c, is := core.ChangeOf(OwnPrefix, string(kv.Key), string(kv.Value), kv.ModRevision); is {
+				changes = append(changes, c)
 			}
-			changes = append(changes, c)
 		}
 		e.do(func(g *core.Gateway) {
-			if ctx.Err() == nil {
-				g.DirectoryChanged(changes[len(changes)-1].Rev, changes)
+			if ctx.Err() != nil {
+				return
+			}
+			sure := !g.Unsure()
+			if g.DirectoryChanged(events[len(events)-1].Kv.ModRevision, changes); sure && g.Unsure() {
+				const text = "the gateways' directory was changed by a client of etcd, or is of another era: " +
+					"no key is cached until it is emptied"
+				e.o.Log.Error(text, "keys", OwnPrefix)
 			}
 		})
 	})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +54,6 @@ func TestNamelessChain(t *testing.T) {
 	direct := open(t, etcd)
 	must(direct.Put(t.Context(), engine.OwnPrefix+core.SessionPrefix+"other.1", ""))(t)
 	g := startCached(t, etcd, startChain(t, 3, 4), Cache{})
-	must(g.client.Put(t.Context(), "k", "1"))(t)
 	if n := ownAt(t, direct, "chain").Count; n != 0 {
 		t.Error("the chain has a name")
 	}
@@ -106,4 +106,64 @@ func TestSessionIsDeletedWhileItsWatchIsLate(t *testing.T) {
 	if r := must(a.client.Get(within, "k"))(t); string(r.Kvs[0].Value) != "2" {
 		t.Errorf("2 is written, and the other gateway answers %s", r.Kvs[0].Value)
 	}
+}
+
+// TestEntryIsDeletedWhileAWatchIsLate: somebody deletes the entry of a key in the directory straight at etcd, and
+// etcd's answers to a gateway are held up, so that it answers reads from the chain still. A gateway that has seen
+// it marks the object before it writes. One that begins does not write before the first one knows. Then keys are
+// placed again.
+func TestEntryIsDeletedWhileAWatchIsLate(t *testing.T) {
+	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	line, direct := startLine(t, etcd), open(t, etcd)
+	a := startCached(t, line.listener.Addr().String(), cluster, Cache{Lease: time.Hour})
+	b := startCached(t, etcd, cluster, Cache{})
+	must(b.client.Put(within, "k", "1"))(t)
+	b.hot(t, "k")
+	a.hot(t, "k")
+
+	line.answers.Lock()
+	answers := sync.OnceFunc(line.answers.Unlock)
+	defer answers()
+	must(direct.Delete(within, engine.OwnPrefix+core.DirectoryPrefix+"k"))(t)
+	eventually(t, "the directory is closed", func() bool {
+		return strings.HasPrefix(string(ownAt(t, direct, core.CountName).Kvs[0].Value), "closed")
+	})
+	must(b.client.Put(within, "k", "2"))(t)
+	got := make(chan string, 1)
+	before := a.cache.Stats()
+	go func() { got <- valueOf(a.client.Get(within, "k")) }()
+	eventually(t, "the other gateway reads", func() bool { return a.cache.Stats() != before || len(got) > 0 })
+	c, written := startCached(t, etcd, cluster, Cache{}), make(chan error, 1)
+	go func() {
+		_, err := c.client.Put(within, "k", "3")
+		written <- err
+	}()
+	eventually(t, "the third gateway has a session", func() bool {
+		return ownAt(t, direct, core.SessionPrefix).Count == 3
+	})
+	if len(written) > 0 {
+		t.Fatalf("it writes and cannot know what is placed: %v", <-written)
+	}
+	answers()
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if value := <-got; value != "2" && value != "3" {
+		t.Errorf("2 is written, and the other gateway answers %q", value)
+	}
+	for _, g := range []*cachedGateway{a, b, c} {
+		if r := g.hot(t, "k"); string(r.Kvs[0].Value) != "3" {
+			t.Errorf("3 is written, and a gateway answers %s", r.Kvs[0].Value)
+		}
+	}
+}
+
+// valueOf is the value in an answer; an error is its text.
+func valueOf(r *clientv3.GetResponse, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return string(r.Kvs[0].Value)
 }

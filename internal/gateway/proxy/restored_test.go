@@ -1,17 +1,24 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/platform/seedtest"
 )
 
 // TestRestoredEtcd has etcd lose what it had, as after the restore of an old backup at the same addresses. The gateway that runs ends,
@@ -19,21 +26,7 @@ import (
 func TestRestoredEtcd(t *testing.T) {
 	const etcd, peer = "127.66.18.1:2379", "127.66.18.1:2380"
 	end, cluster := startEtcdAt(t, etcd, peer), startChain(t, 3, 1)
-	c, err := client.New(client.Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	s, err := New(t.Context(), Options{
-		Listen: "127.0.0.1:0", Endpoints: []string{etcd}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Cache: &Cache{Chain: c, ChainName: "test", Placement: placement.Defaults()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(t.Context()) }()
-	a := &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}
+	a, ended := startCachedOnce(t, etcd, cluster)
 	for range 20 {
 		must(a.client.Put(t.Context(), "k", "of the future"))(t)
 	}
@@ -51,6 +44,20 @@ func TestRestoredEtcd(t *testing.T) {
 	if r := b.hot(t, "k"); string(r.Kvs[0].Value) != "now" {
 		t.Errorf("%v", r)
 	}
+}
+
+// startCachedOnce serves with a cache until etcd is found restored.
+func startCachedOnce(t *testing.T, etcd string, cluster *topology.Cluster) (g *cachedGateway, ended <-chan error) {
+	t.Helper()
+	c := must(client.New(client.Options{Cluster: cluster}))(t)
+	t.Cleanup(func() { c.Close() })
+	s := must(New(t.Context(), Options{
+		Listen: "127.0.0.1:0", Endpoints: []string{etcd}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Cache: &Cache{Chain: c, ChainName: "test", Placement: placement.Defaults()},
+	}))(t)
+	serving := make(chan error, 1)
+	go func() { serving <- s.Serve(t.Context()) }()
+	return &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}, serving
 }
 
 // TestBackupWithARaisedRevision: etcd goes on from a backup that has the gateway's session, and its revision was raised
@@ -91,5 +98,54 @@ func TestBackupWithARaisedRevision(t *testing.T) {
 	start(etcd, backup)
 	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "in the backup" {
 		t.Errorf("etcd was restored, and the gateway answers %v", r)
+	}
+}
+
+// TestNewEraWaitsForSessions: a gateway finds etcd's revision below one that it saw, and begins another era, while
+// another gateway has a session of the old one, under which it answers reads from the chain. The first removes no
+// objects, since the chain does not answer. Gateways of the new era do not write before that session has ended.
+func TestNewEraWaitsForSessions(t *testing.T) {
+	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	seen, network := between(t, cluster, seedtest.Seed(t), 0)
+	line, direct := startLine(t, etcd), open(t, etcd)
+	a := startCached(t, line.listener.Addr().String(), cluster, Cache{Lease: time.Hour})
+	must(a.client.Put(within, "k", "1"))(t)
+	a.hot(t, "k")
+	b, ended := startCachedOnce(t, etcd, seen)
+	b.hot(t, "k")
+
+	line.answers.Lock()
+	answers := sync.OnceFunc(line.answers.Unlock)
+	defer answers()
+	network.set(1)
+	b.cache.Saw(&pb.ResponseHeader{Revision: 1 << 20})
+	if err := <-ended; !errors.Is(err, engine.ErrRestored) {
+		t.Fatal(err)
+	}
+	c, written := startCached(t, etcd, cluster, Cache{}), make(chan error, 1)
+	go func() {
+		_, err := c.client.Put(within, "k", "2")
+		written <- err
+	}()
+	eventually(t, "the directory is closed", func() bool {
+		select {
+		case err := <-written:
+			t.Fatalf("2 is written, %v, and then the other gateway answers %s", err, valueOf(a.client.Get(within, "k")))
+		default:
+		}
+		return strings.HasPrefix(string(ownAt(t, direct, core.CountName).Kvs[0].Value), "closed")
+	})
+	if value := valueOf(a.client.Get(within, "k")); value != "1" {
+		t.Errorf("the first gateway answers %s", value)
+	}
+	answers()
+	a.stop()
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if r := c.hot(t, "k"); string(r.Kvs[0].Value) != "2" {
+		t.Errorf("2 is written, and a gateway answers %s", r.Kvs[0].Value)
 	}
 }

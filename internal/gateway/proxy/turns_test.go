@@ -93,6 +93,7 @@ func TestAnswersMadeHereTakeTurns(t *testing.T) {
 func TestWritesAreReceivedWhenTheyMay(t *testing.T) {
 	etcd := startEtcd(t)
 	g := startCached(t, etcd, startChain(t, 3, 4), Cache{})
+	g.hot(t, "k") // so it has a session
 	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("k"), PrevKv: true}}}
 	if !returnsValues(put) {
 		t.Error("the answer to a put with prev_kv has no value")

@@ -226,7 +226,7 @@ func (p *process) prove(lease string, sent uint64) {
 			p.until, p.lease = sent+uint64(w.Lease), lease
 		}
 	}
-	if !w.Auth && !w.Restores {
+	if !w.Auth && !w.hasEras() {
 		last(new(core.Seen))
 		w.proveKeys(p, lease, extend)
 		return
@@ -253,7 +253,7 @@ func (p *process) prove(lease string, sent uint64) {
 		case core.Over:
 			p.end(asked)
 		case core.Go:
-			extend()
+			w.proveKeys(p, lease, extend)
 		case core.Renew:
 			p.until, p.ending = 0, p.core.Lease()
 			p.renew(p.ending)

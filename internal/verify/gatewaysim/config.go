@@ -32,6 +32,7 @@ type Config struct {
 	Meetings bool // placements meet objects of before
 	Deletes  bool // a client of etcd deletes the gateways' keys
 	Bits     bool // those of bits only, and often
+	Entries  bool // those of the directory only, and often
 	Leaves   bool // all gateways end, and their keys are deleted
 	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
@@ -104,6 +105,9 @@ func Draw(seed uint64) Config {
 	if c.Deletes = c.Deletes || !c.Auth && !c.Restores; c.Deletes {
 		c.Gateways, c.Lease = max(c.Gateways, 2), c.Lease+100*time.Millisecond
 		c.Bits = rand.New(rand.NewPCG(seed, 15)).IntN(3) == 0
+		if c.Entries = !c.Bits && rand.New(rand.NewPCG(seed, 16)).IntN(2) == 0; c.Entries {
+			c.Placing = max(c.Placing, 30*time.Millisecond)
+		}
 		c.Leaves = c.Leaves && c.Bits // a clean-up relies on the keys of sessions
 	}
 	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other

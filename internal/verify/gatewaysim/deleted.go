@@ -1,6 +1,7 @@
 package gatewaysim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -9,11 +10,11 @@ import (
 )
 
 // nextDeletion plans that a client of etcd deletes keys of the gateways: of one session or of all, while their leases
-// last. Gateways notice that when they prove their sessions, since their watches may be late. Most often the gateway is
-// cut off from etcd, and others from the chain, so that these do without it.
+// last, or of the directory. Gateways notice the first when they prove their sessions, since their watches may be
+// late. Most often the gateway is cut off from etcd, and others from the chain, so that these do without it.
 func (w *world) nextDeletion(rng *rand.Rand) {
 	pause := uint64(w.Lease)
-	if w.Bits {
+	if w.Bits || w.Entries {
 		pause /= 4
 	}
 	w.After(uint64(rng.ExpFloat64()*float64(pause)), func() {
@@ -22,6 +23,10 @@ func (w *world) nextDeletion(rng *rand.Rand) {
 		}
 		victim := w.gateways[rng.IntN(len(w.gateways))]
 		if p := victim.process; p != nil && w.Now >= w.etcd.away {
+			if w.Entries {
+				w.awaitCached(rng)
+				return
+			}
 			w.deleteKeys(rng, p)
 		}
 		w.nextDeletion(rng)
@@ -45,6 +50,91 @@ func (w *world) deleteKeys(rng *rand.Rand, p *process) {
 	}
 }
 
+// awaitCached deletes entries as soon as a gateway reads a key from the chain.
+func (w *world) awaitCached(rng *rand.Rand) {
+	for _, i := range rng.Perm(len(w.gateways)) {
+		if p := w.gateways[i].process; p != nil && w.Now >= w.etcd.away && !w.calm {
+			if key := p.anyCached(rng); key != "" {
+				w.deleteEntries(rng, p, key)
+				w.nextDeletion(rng)
+				return
+			}
+		}
+	}
+	if !w.calm {
+		w.After(ms, func() { w.awaitCached(rng) })
+	}
+}
+
+// anyCached draws a key that the process reads from the chain; empty: there is none.
+func (p *process) anyCached(rng *rand.Rand) string {
+	for _, i := range rng.Perm(p.g.w.Keys) {
+		read := core.Op{Kind: core.ReadObject, Key: keyName(i)}
+		gen, _ := p.core.BeginRead(read.Key)
+		a := p.g.w.shardOf(&read).of(p.era).Do(&read)
+		if p.alive() && gen != 0 && a.Status == core.OK && a.Object.Gen == gen && a.Object.Readable() {
+			return read.Key
+		}
+	}
+	return ""
+}
+
+// deleteEntries has a client of etcd delete the entry of a key that a gateway reads from the chain, all entries,
+// their count, all of that, or the era. Most often the gateway is cut off from etcd, and goes on to read. All
+// others begin anew, or none.
+func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
+	kinds := []string{core.DirectoryPrefix + key}
+	switch rng.IntN(8) {
+	case 0:
+		kinds = []string{core.CountName}
+	case 1:
+		kinds = []string{"directory"}
+	case 2:
+		kinds = []string{core.DirectoryPrefix}
+	case 3:
+		kinds = []string{core.EraName}
+	}
+	if !w.etcd.deleteOwn(kinds, "") {
+		return
+	}
+	w.result.Vanished++
+	w.note("a client of etcd deletes %v", kinds)
+	if rng.IntN(4) > 0 {
+		w.cutOff(rng, p.g)
+	}
+	anew := rng.IntN(2) == 0
+	for _, g := range w.gateways {
+		if anew && g != p.g && g.process != nil {
+			g.process.restart()
+		}
+	}
+	for range 10 {
+		w.After(rng.Uint64N(30*ms), func() { w.writeElsewhere(rng, p.g, key) })
+		w.After(rng.Uint64N(60*ms), func() {
+			if p.g.process == p && !w.calm {
+				w.lastRead(p.g, key, 0)
+			}
+		})
+	}
+}
+
+// writeElsewhere has a client that does nothing else write a key at another gateway than one.
+func (w *world) writeElsewhere(rng *rand.Rand, not *gateway, key string) {
+	for _, i := range rng.Perm(len(w.gateways)) {
+		if g := w.gateways[i]; g != not && g.process != nil && !w.calm {
+			w.txns++
+			t := &core.Txn{ID: w.txns, Then: []core.Write{{Key: key, Value: fmt.Sprintf("v%d", w.txns)}}}
+			w.ask(g, func(id uint64) { g.process.write(id, t) }, &expectation{key: key, txn: t})
+			return
+		}
+	}
+}
+
+// cutOff cuts a gateway off from etcd for a while.
+func (w *world) cutOff(rng *rand.Rand, g *gateway) {
+	g.cutEtcd = max(g.cutEtcd, w.Now+uint64(w.Lease)/2+rng.Uint64N(uint64(w.Lease)))
+}
+
 // deleteBit has a client of etcd delete the bit of a gateway while a write is under way to etcd, if that is planned. It
 // returns how long that takes.
 func (w *world) deleteBit(p *process, c *core.EtcdCall) (slow uint64) {
@@ -62,7 +152,7 @@ func (w *world) deleteBit(p *process, c *core.EtcdCall) (slow uint64) {
 // separate cuts a gateway off from etcd for a while, and the others from the chain.
 func (w *world) separate(rng *rand.Rand, victim *gateway) {
 	if rng.IntN(4) > 0 {
-		victim.cutEtcd = max(victim.cutEtcd, w.Now+uint64(w.Lease)/2+rng.Uint64N(uint64(w.Lease)))
+		w.cutOff(rng, victim)
 	}
 	if rng.IntN(4) == 0 {
 		return
@@ -75,16 +165,29 @@ func (w *world) separate(rng *rand.Rand, victim *gateway) {
 }
 
 // deleteOwn deletes the gateways' keys of some kinds: those of a session, or all. It reports whether there was one.
-func (e *etcd) deleteOwn(kinds []string, lease string) (changed bool) {
-	next := e.rev + 1
+// Not all of the gateways' keys are deleted: etcd would look as if no gateway had used it.
+func (e *etcd) deleteOwn(kinds []string, lease string) bool {
+	var deleted []string
+	others := false
 	for _, key := range sortedKeys(e.keys) {
 		own, is := strings.CutPrefix(key, ownPrefix)
-		if !is || !slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(own, kind) }) {
+		if !is {
 			continue
 		}
-		if kv := e.keys[key]; lease == "" || kv.Lease == 0 || kv.Lease == e.numbers[lease] {
-			changed = e.drop(next, key) || changed
+		kv := e.keys[key]
+		named := slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(own, kind) })
+		if named && (lease == "" || kv.Lease == 0 || kv.Lease == e.numbers[lease]) {
+			deleted = append(deleted, key)
+		} else {
+			others = true
 		}
+	}
+	if !others {
+		return false
+	}
+	next, changed := e.rev+1, false
+	for _, key := range deleted {
+		changed = e.drop(next, key) || changed
 	}
 	if changed {
 		e.next()

@@ -72,6 +72,8 @@ func (e *etcd) holds(c *core.Cond, rev int64) bool {
 		return kv.Create == c.Rev
 	case core.ValueIs:
 		return kv.Create != 0 && kv.Value == c.Value
+	case core.ExistsBelow:
+		return kv.Create != 0 && kv.Value < c.Value
 	}
 	return kv.Value < c.Value
 }
@@ -244,11 +246,7 @@ func (e *etcd) drop(rev int64, key string) bool {
 
 func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
 	e.history[key] = append(e.history[key], state{rev, exists, kv})
-	if placed, ok := strings.CutPrefix(key, ownPrefix+core.DirectoryPrefix); ok {
-		change := core.Change{Rev: rev, Key: placed}
-		if exists {
-			change.Value = kv.Value
-		}
+	if change, is := core.ChangeOf(ownPrefix, key, kv.Value, rev); is {
 		e.dir = append(e.dir, change)
 		return
 	}

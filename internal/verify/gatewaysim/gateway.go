@@ -80,7 +80,7 @@ func (g *gateway) boot() {
 	p.told, p.arrived = p.next, p.next
 	g.process, g.asked = p, make(map[uint64]*expectation)
 	g.w.note("%s starts", p)
-	if g.w.Auth || g.w.Restores {
+	if g.w.Auth || g.w.hasEras() {
 		g.w.enter(p, p.identify)
 	} else {
 		g.w.enter(p, p.start)
@@ -189,8 +189,8 @@ func (p *process) lasts() bool {
 func (p *process) recent() bool { return p.g.w.Now < p.looked }
 
 // looks takes what a member of etcd had when it was asked.
-func (p *process) looks(asked uint64, rev int64, entries int, same bool) {
-	p.core.Looked(rev, entries, same)
+func (p *process) looks(asked uint64, rev int64, unplaced, same bool) {
+	p.core.Looked(rev, unplaced, same)
 	p.looked = max(p.looked, asked+uint64(p.g.w.Lease))
 }
 

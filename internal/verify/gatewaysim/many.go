@@ -46,6 +46,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Allowed += r.Allowed
 	t.Cleaned += r.Cleaned
 	t.Deleted += r.Deleted
+	t.Vanished += r.Vanished
 	t.Restored += r.Restored
 	t.Eras += r.Eras
 	t.Met += r.Met

@@ -39,7 +39,7 @@ func (w *world) planMeeting() {
 // generation of an object that is there.
 func (w *world) meet(p *process, lease string, r *core.Request) {
 	last := len(r.Get) - 1
-	if w.meeting.object == 0 || last < 0 || r.Get[last] != ownPrefix+"detached" {
+	if w.meeting.object == 0 || last < 0 || len(r.Put) > 0 || r.Get[last] != countKey {
 		return
 	}
 	for _, entry := range r.Get[:last] {

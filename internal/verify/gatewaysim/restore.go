@@ -9,7 +9,10 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-const eraKey = ownPrefix + core.EraName
+const (
+	eraKey   = ownPrefix + core.EraName
+	countKey = ownPrefix + core.CountName
+)
 
 // lost is a history of etcd that ended when etcd was restored.
 type lost struct {
@@ -62,14 +65,14 @@ func (w *world) restore(rng *rand.Rand) {
 	w.note("etcd is restored: its revision was %d, the backup's is %d, and it goes on from %d; %d was revealed", e.rev, back, next, w.revealed)
 	w.revealed = 0
 	e.goBack(back, next)
-	if w.meeting.object > 0 { // the gateways get bits that objects name
-		for _, lease := range sortedKeys(e.owned) {
-			e.end(lease)
-		}
-	}
 	for _, g := range w.gateways {
 		if p := g.process; p != nil {
 			p.reconnect()
+		}
+	}
+	if w.meeting.object > 0 { // the gateways get bits that objects name
+		for _, lease := range sortedKeys(e.owned) {
+			e.end(lease)
 		}
 	}
 	w.blind(rng)
@@ -230,20 +233,16 @@ func (p *process) restart() {
 	p.g.boot()
 }
 
-// beginEra names an era that follows another, and takes everything out of etcd that belongs to that one's objects.
+// hasEras reports whether etcd's history may get another era.
+func (w *world) hasEras() bool { return w.Restores || w.Entries }
+
+// beginEra names an era that follows another, unless somebody did.
 func (e *etcd) beginEra(after, name string) {
 	if e.keys[eraKey].Value != after {
 		return
 	}
 	rev := e.rev + 1
-	for _, key := range sortedKeys(e.keys) {
-		own, is := strings.CutPrefix(key, ownPrefix)
-		if is && slices.ContainsFunc(core.Prefixes(), func(p string) bool { return strings.HasPrefix(own, p) }) {
-			e.drop(rev, key)
-		}
-	}
 	e.put(rev, eraKey, name, false)
-	e.owned = make(map[string][]string)
 	e.next()
 	e.w.note("%s begins at %d", name, e.rev)
 	e.w.changed()

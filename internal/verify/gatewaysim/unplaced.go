@@ -1,22 +1,28 @@
 package gatewaysim
 
-import "github.com/netcraq/netcraq/internal/gateway/core"
+import (
+	"slices"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
 
 // lookAgain is how often a message that waits for the chain looks at the directory.
 const lookAgain = 10 * ms
 
-// directory is the entries of placed keys.
-var directory = core.Span{From: ownPrefix + core.DirectoryPrefix, End: ownPrefix + "directory0"}
-
 // write takes a client's transaction. Without a session etcd executes it only while nothing is placed.
 func (p *process) write(id uint64, t *core.Txn) {
-	w := p.g.w
 	if p.core.Serving() {
 		p.core.Txn(id, t)
 		return
 	}
-	x := p.g.asked[id]
-	r := &core.Request{If: p.core.IfUnplaced(), Txn: t, Show: []string{x.key}}
+	p.writeUnplaced(id, t, p.core.IfUnplaced())
+}
+
+// writeUnplaced tries conditions in turn under which nothing is placed. If none hold, the transaction waits for a
+// session.
+func (p *process) writeUnplaced(id uint64, t *core.Txn, conditions [][]core.Cond) {
+	w, x := p.g.w, p.g.asked[id]
+	r := &core.Request{If: conditions[0], Txn: t, Show: []string{x.key}}
 	p.flying[id] = true
 	execute := func() *core.Result {
 		result := w.etcd.doAs(x.who, "", r)
@@ -28,13 +34,15 @@ func (p *process) write(id uint64, t *core.Txn) {
 		switch {
 		case p.ended:
 			p.cutOff(id, r)
+		case r.Err == nil && !r.Unknown && !r.Held && len(conditions) > 1:
+			p.writeUnplaced(id, t, conditions[1:])
 		case r.TooMany, r.Err == nil && !r.Unknown && !r.Held:
 			p.core.Txn(id, t)
 		case r.Err != nil || r.Unknown:
 			p.answer(id, r)
 		default:
 			w.result.Unplaced++
-			p.looks(w.Now, r.Rev, 0, false)
+			p.looks(w.Now, r.Rev, true, false)
 			p.answer(id, r)
 		}
 	})
@@ -72,19 +80,19 @@ func (p *process) look(id uint64, m core.Message, rev int64) {
 		return
 	}
 	type looked struct {
-		rev     int64
-		entries int
-		same    bool
+		rev            int64
+		unplaced, same bool
 	}
 	asked := w.Now
 	question(w, p, func() looked {
 		rev := w.etcd.older()
-		return looked{rev, w.etcd.count(directory, rev), w.etcd.at(eraKey, rev).kv.Value == p.era && p.began}
+		era, count := w.etcd.at(eraKey, rev).kv.Value, w.etcd.at(countKey, rev).kv.Value
+		return looked{rev, w.etcd.unplaced(rev), p.began && p.core.InEra(era, count)}
 	}, func(l looked) {
 		if p.ended {
 			return
 		}
-		if p.looks(asked, l.rev, l.entries, l.same); p.core.Shows(m, rev) {
+		if p.looks(asked, l.rev, l.unplaced, l.same); p.core.Shows(m, rev) {
 			p.shown(id)
 		}
 	})
@@ -93,4 +101,11 @@ func (p *process) look(id uint64, m core.Message, rev int64) {
 
 func (p *process) lookLater(id uint64, m core.Message, rev int64) {
 	p.g.w.After(lookAgain, func() { p.g.w.enter(p, func() { p.look(id, m, rev) }) })
+}
+
+// unplaced reports whether nothing was placed at a revision.
+func (e *etcd) unplaced(rev int64) bool {
+	return slices.ContainsFunc(core.Unplaced(ownPrefix), func(conditions []core.Cond) bool {
+		return e.all(conditions, rev)
+	})
 }

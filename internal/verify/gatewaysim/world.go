@@ -61,7 +61,8 @@ type Result struct {
 	Met                int // placements that met an object of a lost history
 	Noticed            int // writes past the gateways that one of them noticed
 	Allowed            int // keys that were written past the gateways, and may be placed again
-	Deleted            int // times that a client of etcd deleted the gateways' keys
+	Deleted            int // times that a client of etcd deleted keys of sessions
+	Vanished           int // times that it deleted keys of the directory
 	Cleaned            int // times that the gateways' own keys were deleted
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
@@ -84,6 +85,9 @@ func run(c Config, traced bool) *Result {
 	w.etcd, w.meeting.rng = newEtcd(w), rand.New(rand.NewPCG(c.Seed, 9))
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())
+	}
+	if c.Entries { // so that there is an era to delete
+		w.etcd.beginEra("", "era 0")
 	}
 	for i := range c.Gateways {
 		g := &gateway{w: w, number: i}
