@@ -9,7 +9,12 @@ import (
 )
 
 // train is what one message of a system call sends: one datagram or, if there are more, bundles to one node, all of one
-// length but for the last, which may be shorter. The kernel cuts the message into them (UDP_SEGMENT).
+// length but for the last, which may be shorter. The kernel or the device cuts the message into them (UDP_SEGMENT), so
+// that routing, queues and device see one. Virtual links leave the cut to the receiver: native XDP forbids them to.
+//
+// Three trains without an answer to a bundle behind the first end them. A kernel that refuses a train (EIO before
+// Linux 6.11 where the device computes no checksums, EINVAL, EMSGSIZE) is asked again after refusedFor. So where
+// trains do not pass, two bundles wait for one timeout, at last each minute.
 type train []*datagram
 
 // Limits of the kernel's for one message.

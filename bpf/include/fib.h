@@ -72,7 +72,7 @@ static __always_inline struct nq_port *port_at(__u32 ifindex)
  * Next hops that a CPU remembers: a look-up in the FIB takes longer than the rest of a message. Each has all that the
  * FIB was asked, so rules and ECMP decide as without them. Only successes are remembered, for NQ_HOP_JIFFIES: 16 to
  * 160 ms by the kernel's HZ. So long may packets go the old way after a change of a route, a rule, a neighbour or an
- * interface.
+ * interface; lost packets are repeated. Next hops filled in by the agent would make rules and ECMP its task.
  */
 #define NQ_HOP_ROW_BITS 5
 #define NQ_HOP_COLUMNS 2

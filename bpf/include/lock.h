@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Sequence locks: readers need none, writers take them for a few microseconds. */
+/*
+ * Sequence locks: readers need none, writers take them for a few microseconds. Under bpf_spin_lock a program may call
+ * no helper, and helpers copy values of variable length. Readers copy, and repeat if the word changed, so all CPUs
+ * read a hot key without writing to its cache line.
+ */
 #ifndef NQ_LOCK_H
 #define NQ_LOCK_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Multicast: one packet in, many out. XDP clones only by broadcast to a devmap, and every clone for a device runs the same
- * egress program, on the same CPU, in the order of the slots. So the ingress program lists all clones in a descriptor, writes
- * the descriptor's number into the frame (the frame tag) and broadcasts the frame to as many slots. The egress program turns
- * each frame into the descriptor's next clone for its device.
+ * Multicast: one packet in, many out. XDP clones only by broadcast to a devmap, and every clone for a device runs the
+ * same egress program, on the same CPU, in the order of the slots. So the ingress program lists all clones in a
+ * descriptor, writes the descriptor's number into the frame (the frame tag) and broadcasts the frame to as many slots.
+ * The egress program turns each frame into the descriptor's next clone for its device. With --relay one RELAY goes up
+ * the chain instead: 2n hops, not n + 1.
  */
 #ifndef NQ_MULTICAST_H
 #define NQ_MULTICAST_H

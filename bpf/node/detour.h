@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Detours: messages that XDP cannot send itself. Their way leads by an interface that is no port, such as the bridge of
- * pods, or to a next hop whose link address the kernel has yet to find. The frame passes to the next hook, tc ingress,
- * where nq_grow sends it by any interface, and clones the ACKs that go with an answer. No process takes part.
+ * Detours: messages that XDP cannot send itself. Their way leads by an interface that is no port, such as the bridge
+ * of pods, or to a next hop whose link address the kernel has yet to find. The frame passes to the next hook, tc
+ * ingress, where nq_grow sends it by any interface, and clones the ACKs that go with an answer. No process takes part.
+ * A table of pods' interfaces for XDP would not do: ACKs leave by multicast to the ports.
  *
  * A mark in place of the sender's link address tells such a frame from one that came in. It is a random number, so no
  * other host can make one.

@@ -3,10 +3,12 @@
  * Answers at tc ingress, which still need no process. Packets that this program leaves go on to the agent's socket.
  *
  * At ports these are answers that have no room in their packet. A packet that a socket sent over veth reaches XDP with a
- * few bytes to spare, and XDP cannot find more. So a plain READ of a longer value passes, and here it may grow.
+ * few bytes to spare, and XDP cannot find more than the headroom of about 200 bytes. So a plain READ of a longer value
+ * passes, and here it may grow. The agent answers all other packets, and all before Linux 6.6, in a large buffer.
  *
  * At the loopback device these are heartbeats and plain READs from this machine. XDP there would make the kernel copy
- * all of the machine's own traffic into one piece.
+ * all of the machine's own traffic into one piece. Here each of the machine's other packets pays for a comparison of
+ * headers. The agent would answer late under load, and not while it is replaced.
  */
 #ifndef NQ_GROW_H
 #define NQ_GROW_H

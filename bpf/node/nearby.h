@@ -5,7 +5,7 @@
  *
  * The kernel may preempt such a program, and may move on its CPU to programs of packets meanwhile, so it relies on no
  * order in time: it reads the configuration before and after the object, and looks the object up again once it knows the
- * object's sequence number.
+ * object's sequence number. MAP_LOOKUP_ELEM would copy without the sequence lock.
  */
 #ifndef NQ_NEARBY_H
 #define NQ_NEARBY_H

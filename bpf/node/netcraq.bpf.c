@@ -15,6 +15,11 @@
  *   heartbeat.h H1 to H4
  *   copy.h     copies between nodes    tag.h     T1 to T5: tags      rate.h    T4, T6: rates
  *   nearby.h   R6: reads by processes of this machine
+ *
+ * One object runs from Linux 6.1 on, on x86-64 and arm64: constants at load time select the differences, and on x86-64
+ * the verifier removes the fences. Old verifiers refuse code that later ones accept, and 6.1 allows 512 bytes of
+ * stack, so bundles have a program of their own (TestStackFitsOldestKernel). On arm64 a read takes two atomic
+ * instructions more, and each unlock one (TestBarriersAreBarriers).
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

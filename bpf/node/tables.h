@@ -128,10 +128,11 @@ struct {
 } nq_objects SEC(".maps");
 
 /*
- * The initial value of an entry of nq_objects: zeros, but for two fields against readers that looked up an entry before
- * it was deleted, and used again for another key. The agent changes the sequence number before it deletes objects, so a
- * reader finds another number than before. It sets `reused` while it deletes objects, so a reader that has no number yet
- * leaves the entry alone.
+ * The initial value of an entry of nq_objects: zeros, but for two fields against readers that looked up an entry
+ * before it was deleted, and used again for another key. The agent changes the sequence number before it deletes
+ * objects, so a reader finds another number than before. It sets `reused` while it deletes objects, so a reader that
+ * has no number yet leaves the entry alone: the slow path locks it and compares its key. So an object made during a
+ * collection is read with the lock until that ends.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -101,7 +101,9 @@ func openPod(path string) (*os.File, error) {
 	return file, err
 }
 
-// namespaceCookie returns the number of the calling thread's network namespace. The kernel gives no number twice.
+// namespaceCookie returns the number of the calling thread's network namespace. The kernel gives no number twice, other
+// than inode numbers. ADD records it with the interface's index, and DEL undoes what the record names: when a late DEL
+// comes, CNI_NETNS may be another pod's path.
 func namespaceCookie() (uint64, error) {
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -22,7 +22,10 @@ import (
 )
 
 // Services are etcd's services for locks and elections. A gateway executes them itself, with etcd's own code, over a
-// client whose calls take the path of clients' calls: so each passes the gateway's checks.
+// client whose calls take the path of clients' calls: so each passes the gateway's checks. etcd's member would make the
+// transactions of these services itself, and a gateway that passes them on would see no write. Calls enter by channels:
+// over a connection to the gateway's own port, waiting calls could keep out those that they wait for. A gateway that
+// caches refuses methods that it does not know.
 type Services struct {
 	// Handle executes a call of a client of this gateway.
 	Handle func(method string, down grpc.ServerStream) error

@@ -12,6 +12,8 @@ import (
 // it panics if the put keeps the value or the lease, and otherwise a compaction at that revision removes the key from
 // the store and not from the index, so that the next read of the key ends the process. It refuses a put without a key too,
 // which etcd's own check refuses: no snapshot could have it.
+//
+// Every gateway executes each command of the log, so one that ends a gateway would end all of them.
 func Executable(q *pb.TxnRequest) error {
 	then, otherwise := changesOf(q.Success), changesOf(q.Failure)
 	switch {
