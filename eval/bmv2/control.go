@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,7 +46,7 @@ func (e *engine) serve(line string) error {
 		return err
 	}
 	word, rest, _ := strings.Cut(line, " ")
-	err := e.obey(word, rest)
+	err := e.inGroup(word, rest)
 	var fatal *fatalError
 	switch {
 	case errors.As(err, &fatal):
@@ -60,6 +61,22 @@ func (e *engine) serve(line string) error {
 
 // fatalError ends the engine.
 type fatalError struct{ error }
+
+// inGroup refuses changes after one that failed, until the group ends.
+func (e *engine) inGroup(word, rest string) error {
+	change := slices.Contains([]string{"add", "del", "commit", "write"}, word)
+	switch {
+	case word == "hold" || word == "release":
+		e.spoilt = false
+	case change && e.spoilt:
+		return errors.New("an earlier change of the group failed")
+	}
+	err := e.obey(word, rest)
+	if change && err != nil {
+		e.spoilt, e.changes = true, nil
+	}
+	return err
+}
 
 func (e *engine) obey(word, rest string) error {
 	switch word {
@@ -94,6 +111,8 @@ func (e *engine) obey(word, rest string) error {
 		for i, c := range e.counts {
 			e.control.say("%d %d %d %d\n", i, c.received, c.sent, c.unsent)
 		}
+	case "default", "open":
+		return fmt.Errorf("%s: this engine has the default actions and interfaces that it starts with", word)
 	default:
 		return errors.New("no such command")
 	}

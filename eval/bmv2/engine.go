@@ -62,6 +62,7 @@ type engine struct {
 
 	entries  map[string]*entry
 	changes  []*entry // until commit
+	spoilt   bool     // one failed since the last hold or release
 	underWay int
 	held     int
 	lost     uint64

@@ -2,13 +2,16 @@
 // What the control plane asks, a line each on a stream socket; answers are lines that end with "ok" or "error WHY".
 //
 //   add TABLE ENTRY, del TABLE ENTRY   an entry as rte_swx_ctl_pipeline_table_entry_read has it
+//   default TABLE ENTRY                the action of keys without an entry; takes effect with the entries
 //   commit                             entries since the last commit take effect, or none of them
 //   read ARRAY FIRST COUNT             values, in hexadecimal
 //   scan ARRAY FIRST COUNT             those that are not zero: INDEX=VALUE
 //   write ARRAY FIRST VALUE...
 //   put PORT FRAME                     one frame, in hexadecimal, as if it had come in by the port
 //   try PORT FRAME                     the same; answers with what leaves: "out PORT FRAME"
-//   hold, release                      no frames are taken between the two, which may be nested
+//   open INTERFACE                     the next network port
+//   hold, release                      no frames are taken between the two, which may be nested. After a change that
+//                                      fails, add, del, default, commit and write fail until the next of the two
 //   clock NANOSECONDS                  the time from now on; 0: the machine's
 //   stats
 //
@@ -31,6 +34,8 @@ struct control {
 	char *in, *out;
 	size_t in_length, in_room, out_length, out_room;
 	bool gone;
+	bool spoilt; // a change failed since the last hold or release
+	char why[256]; // of a request that failed
 };
 
 static void drain(struct control *c)
@@ -106,7 +111,17 @@ static const char *put(struct engine *e, int port, const char *hex)
 	return NULL;
 }
 
-static const char *entry(struct control *c, bool adds, char *rest)
+static int change_table(struct rte_swx_ctl_pipeline *ctl, const char *word, const char *table,
+			struct rte_swx_table_entry *t)
+{
+	if (!strcmp(word, "default"))
+		return rte_swx_ctl_pipeline_table_default_entry_add(ctl, table, t);
+	if (!strcmp(word, "add"))
+		return rte_swx_ctl_pipeline_table_entry_add(ctl, table, t);
+	return rte_swx_ctl_pipeline_table_entry_delete(ctl, table, t);
+}
+
+static const char *entry(struct control *c, const char *word, char *rest)
 {
 	char *table = strsep(&rest, " ");
 	int blank = 0;
@@ -115,8 +130,7 @@ static const char *entry(struct control *c, bool adds, char *rest)
 	struct rte_swx_table_entry *t = rte_swx_ctl_pipeline_table_entry_read(c->engine->ctl, table, rest, &blank);
 	if (!t)
 		return "the table has no such entries";
-	int code = adds ? rte_swx_ctl_pipeline_table_entry_add(c->engine->ctl, table, t)
-			: rte_swx_ctl_pipeline_table_entry_delete(c->engine->ctl, table, t);
+	int code = change_table(c->engine->ctl, word, table, t);
 	free(t->key);
 	free(t->key_mask);
 	free(t->action_data);
@@ -172,31 +186,62 @@ static const char *frame(struct control *c, bool tries, char *rest)
 	return error;
 }
 
+static const char *commit(struct control *c)
+{
+	int code = rte_swx_ctl_pipeline_commit(c->engine->ctl, 1);
+	if (code == -ENOSPC)
+		return "a table is full, and none of the changes was made";
+	return code ? strerror(-code) : NULL;
+}
+
+// changes makes one change, unless an earlier one of the group failed. Entries of a group that fails are forgotten.
+static const char *changes(struct control *c, const char *word, char *rest)
+{
+	const char *error = "an earlier change of the group failed";
+	if (c->spoilt)
+		return error;
+	if (!strcmp(word, "commit"))
+		error = commit(c);
+	else if (!strcmp(word, "write"))
+		error = change(c, rest);
+	else
+		error = entry(c, word, rest);
+	c->spoilt = error != NULL;
+	if (error)
+		rte_swx_ctl_pipeline_abort(c->engine->ctl);
+	return error;
+}
+
+static bool is_change(const char *word)
+{
+	static const char *const words[] = {"add", "del", "default", "commit", "write"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(word, words[i]))
+			return true;
+	return false;
+}
+
 static const char *obey(struct control *c, char *line)
 {
 	struct engine *e = c->engine;
 	char *rest = line, *word = strsep(&rest, " ");
-	if (!strcmp(word, "add") || !strcmp(word, "del"))
-		return entry(c, *word == 'a', rest);
+	if (is_change(word))
+		return changes(c, word, rest);
+	if (!strcmp(word, "open") && rest)
+		return network_open(e, rest, c->why, sizeof c->why) ? NULL : c->why;
 	if (!strcmp(word, "read") || !strcmp(word, "scan"))
 		return registers(c, *word == 'r', rest);
-	if (!strcmp(word, "write"))
-		return change(c, rest);
 	if (!strcmp(word, "put") || !strcmp(word, "try"))
 		return frame(c, *word == 't', rest);
-	if (!strcmp(word, "hold") || !strcmp(word, "release"))
+	if (!strcmp(word, "hold") || !strcmp(word, "release")) {
 		e->held = *word == 'h' ? e->held + 1 : e->held - (e->held > 0);
-	else if (!strcmp(word, "clock") && rest)
+		c->spoilt = false;
+	} else if (!strcmp(word, "clock") && rest)
 		e->clock = strtoull(rest, NULL, 10);
 	else if (!strcmp(word, "stats"))
 		for (int i = 0; i < e->n_networks; i++)
 			say(c, "%d %lu %lu %lu\n", i, e->networks[i].received, e->networks[i].sent, e->networks[i].unsent);
-	else if (!strcmp(word, "commit")) {
-		int code = rte_swx_ctl_pipeline_commit(e->ctl, 1);
-		if (code == -ENOSPC)
-			return "a table is full, and none of the changes was made";
-		return code ? strerror(-code) : NULL;
-	} else
+	else
 		return "no such command";
 	return NULL;
 }

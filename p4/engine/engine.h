@@ -16,7 +16,7 @@
 enum {
 	// Of the ports, of platform_h and of the requests: a control plane refuses an engine of another version.
 	// EngineVersion in internal/node/dataplane/p4/swx.go is the same number.
-	ENGINE_VERSION = 2,
+	ENGINE_VERSION = 3,
 	PORTS = 16,
 	PORT_AGAIN = 12, // p4/target.p4
 	PORT_CPU = 13,

@@ -225,6 +225,9 @@ bool network_open(struct engine *e, const char *interface, char *error, size_t e
 	    setsockopt(n->fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on) ||
 	    bind(n->fd, (struct sockaddr *)&address, sizeof address)) {
 		snprintf(error, error_bytes, "interface %s: %m", interface);
+		if (n->fd >= 0)
+			close(n->fd);
+		n->fd = -1;
 		return false;
 	}
 	int room = 4 << 20;

@@ -18,6 +18,7 @@ struct reader {
 	char *error;
 	size_t error_bytes;
 	struct rte_swx_pipeline *p;
+	bool applies; // DPDK does not check that a program has instructions
 };
 
 static bool fail(struct reader *r, const char *what, int code)
@@ -214,6 +215,7 @@ static bool read_block(struct reader *r)
 			return false;
 		code = rte_swx_pipeline_instructions_config(r->p, l.items, l.n);
 		drop(&l);
+		r->applies = true;
 		return !code || fail(r, "the program", code);
 	} else {
 		return fail(r, r->words[0], 0);
@@ -232,6 +234,8 @@ bool spec_load(struct rte_swx_pipeline *p, const char *path, char *error, size_t
 	while (ok && next(&r))
 		ok = read_block(&r);
 	fclose(r.file);
+	if (ok && !r.applies)
+		ok = fail(&r, "the program ends without an apply block", 0);
 	if (!ok)
 		return false;
 	int code = rte_swx_pipeline_build(p);

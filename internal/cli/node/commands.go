@@ -9,5 +9,5 @@ import (
 
 // Commands are the commands of this group.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{cli.Configurable(newNodeCommand()), newInspectCommand()}
+	return []*cobra.Command{cli.Configurable(newNodeCommand()), cli.Configurable(newSwitchCommand()), newInspectCommand()}
 }

@@ -13,8 +13,11 @@ var (
 	operators = []Role{Admin, Operator}
 )
 
-// allowed lists the roles that may make each call. A call that is not listed is forbidden.
-var allowed = map[string][]Role{
+// Calls lists the roles that may make each call. A call that is not listed is forbidden.
+type Calls map[string][]Role
+
+// allowed are the calls of the cluster's own services.
+var allowed = Calls{
 	agentv1.Agent_Info_FullMethodName:      anybody,
 	agentv1.Agent_Shards_FullMethodName:    anybody,
 	agentv1.Agent_Counters_FullMethodName:  anybody,
@@ -56,9 +59,11 @@ func adminOnly(request any) bool {
 }
 
 // may reports whether a role may make a call with a request; request is nil for streams.
-func may(role Role, method string, request any) bool {
+func may(role Role, method string, request any, others []Calls) bool {
 	if adminOnly(request) {
 		return role == Admin
 	}
-	return slices.Contains(allowed[method], role)
+	return slices.ContainsFunc(append(others[:len(others):len(others)], allowed), func(calls Calls) bool {
+		return slices.Contains(calls[method], role)
+	})
 }

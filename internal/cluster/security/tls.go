@@ -31,16 +31,17 @@ func (i *Identity) DialOption() grpc.DialOption {
 	return grpc.WithCredentialsBundle(&bundle{i, named{transport}})
 }
 
-// ServerOptions secure a server, check the role of each caller, and log the calls that change something.
-func (i *Identity) ServerOptions(log *slog.Logger) []grpc.ServerOption {
+// ServerOptions secure a server, check the role of each caller, and log the calls that change something. others are the
+// calls of services that are not the cluster's own.
+func (i *Identity) ServerOptions(log *slog.Logger, others ...Calls) []grpc.ServerOption {
 	if i == nil {
 		return []grpc.ServerOption{audit(log)}
 	}
 	return []grpc.ServerOption{
 		audit(log), // before the checks, to log what they refuse
 		grpc.Creds(credentials.NewTLS(i.ServerTLS())),
-		grpc.ChainUnaryInterceptor(i.checkUnary),
-		grpc.ChainStreamInterceptor(i.checkStream),
+		grpc.ChainUnaryInterceptor(i.checkUnary(others)),
+		grpc.ChainStreamInterceptor(i.checkStream(others)),
 	}
 }
 
@@ -124,7 +125,7 @@ func (i *Identity) roleOf(state tls.ConnectionState) (Role, error) {
 }
 
 // check judges one call. The certificate is judged again, because connections last longer than certificates.
-func (i *Identity) check(ctx context.Context, method string, request any) error {
+func (i *Identity) check(ctx context.Context, others []Calls, method string, request any) error {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return status.Error(codes.Unauthenticated, "nobody is known to be calling")
@@ -137,7 +138,7 @@ func (i *Identity) check(ctx context.Context, method string, request any) error 
 	if err != nil {
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
-	if !may(role, method, request) {
+	if !may(role, method, request, others) {
 		i.refusals.Role.Add(1)
 		return status.Errorf(codes.PermissionDenied,
 			"a certificate with the role %s may not do this (%s): use one with another role", role, method)
@@ -171,16 +172,20 @@ func RoleOf(ctx context.Context) Role {
 	return role
 }
 
-func (i *Identity) checkUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := i.check(ctx, info.FullMethod, request); err != nil {
-		return nil, err
+func (i *Identity) checkUnary(others []Calls) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if err := i.check(ctx, others, info.FullMethod, request); err != nil {
+			return nil, err
+		}
+		return next(ctx, request)
 	}
-	return next(ctx, request)
 }
 
-func (i *Identity) checkStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := i.check(stream.Context(), info.FullMethod, nil); err != nil {
-		return err
+func (i *Identity) checkStream(others []Calls) grpc.StreamServerInterceptor {
+	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if err := i.check(stream.Context(), others, info.FullMethod, nil); err != nil {
+			return err
+		}
+		return next(server, stream)
 	}
-	return next(server, stream)
 }

@@ -85,7 +85,7 @@ var reserved = []struct {
 		eval + "/bench", "internal/cni"}, "links and network namespaces belong to the planes below sockets, the CNI plugin, " +
 		"the benchmarks and the lab"},
 	{"github.com/containernetworking/", []string{"internal/cni", "cmd/netcraq-cni"}, "CNI belongs to its plugin"},
-	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, member, "client/follow", "client/connect",
+	{"google.golang.org/grpc", []string{"api", node + "/agent", node + "/dataplane/p4/p4runtime", cluster, gateway, member, "client/follow", "client/connect",
 		"clients", keyspace, platform + "/callerror", verify + "/kubernetes", verify + "/etcdtest", commands,
 		eval + "/leases", eval + "/peer",
 		"tools/suites"}, "the data plane's own protocol needs no RPC"},

@@ -35,11 +35,12 @@ type Left struct {
 	Frame []byte
 }
 
-// Ports of the programs, see p4/target.p4.
+// Ports of the programs, see p4/target.p4. Those of network interfaces have the numbers below MostPorts.
 const (
-	PortCPU  = 13 // the control plane
-	PortHost = 14 // the host's network stack
-	portDrop = 15
+	MostPorts = 12
+	PortCPU   = 13 // the control plane
+	PortHost  = 14 // the host's network stack
+	portDrop  = 15
 )
 
 // Address is an IPv4 address as a field of a table.
@@ -56,11 +57,12 @@ func MAC(b [6]byte) (v uint64) {
 	return v
 }
 
-// Request is a group of changes and reads.
+// Request is a group of changes and reads. Tables change before registers do; if a change fails, those after it are not
+// made, and none of those of tables.
 type Request struct {
-	lines []string
-	reads []*read
-	table bool
+	entries []string // changes of tables
+	lines   []string // the others, and reads
+	reads   []*read
 }
 
 type read struct {
@@ -89,12 +91,16 @@ func (r *Request) Insert(e Entry) {
 	var b strings.Builder
 	b.WriteString("add " + e.Table + " match")
 	e.match(&b)
-	b.WriteString(" action " + e.Action)
-	for _, a := range e.Args {
-		fmt.Fprintf(&b, " %s %#x", a.Name, a.Value)
-	}
-	r.add(b.String())
-	r.table = true
+	e.action(&b)
+	r.entries = append(r.entries, b.String())
+}
+
+// Default sets the action of keys without an entry. The entry's key is ignored.
+func (r *Request) Default(e Entry) {
+	var b strings.Builder
+	b.WriteString("default " + e.Table)
+	e.action(&b)
+	r.entries = append(r.entries, b.String())
 }
 
 // Delete takes out the entry with the key.
@@ -102,8 +108,14 @@ func (r *Request) Delete(e Entry) {
 	var b strings.Builder
 	b.WriteString("del " + e.Table + " match")
 	e.match(&b)
-	r.add(b.String())
-	r.table = true
+	r.entries = append(r.entries, b.String())
+}
+
+func (e *Entry) action(b *strings.Builder) {
+	b.WriteString(" action " + e.Action)
+	for _, a := range e.Args {
+		fmt.Fprintf(b, " %s %#x", a.Name, a.Value)
+	}
 }
 
 func (e *Entry) match(b *strings.Builder) {
@@ -136,4 +148,5 @@ func (r *Request) Scan(array string, first, count int, visit func(index int, val
 
 func (r *Request) add(line string) { r.lines = append(r.lines, line) }
 
-var errGone = errors.New("the switch is gone")
+// ErrGone is the cause of errors of a switch that has ended.
+var ErrGone = errors.New("the switch is gone")

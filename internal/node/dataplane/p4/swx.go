@@ -29,7 +29,7 @@ const (
 
 // EngineVersion is that of the requests to an engine, its ports and platform_h. ENGINE_VERSION in p4/engine/engine.h is the
 // same number.
-const EngineVersion = 2
+const EngineVersion = 3
 
 // EngineVariable names the engine in the environment: a name, or a path.
 const EngineVariable = "NETCRAQ_ENGINE"
@@ -85,6 +85,18 @@ func engine(name string) (string, error) {
 			"libdpdk-dev is needed), or name an engine in %s", name, EngineName, EngineVariable)
 	}
 	return path, nil
+}
+
+// FindEngine returns the path of the engine that [StartSWX] starts.
+func FindEngine() (string, error) { return engine("") }
+
+// MayOpen says whether this process may open network interfaces for an engine.
+func MayOpen() error {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("a switch needs root, or CAP_NET_RAW, for its network interfaces: %w", err)
+	}
+	return unix.Close(fd)
 }
 
 // StartSWX runs a compiled program on network interfaces, in the namespace of the calling thread. The environment chooses
@@ -182,7 +194,7 @@ func (s *SWX) receive() {
 		}
 	}
 	err := s.command.Wait()
-	s.gone = fmt.Errorf("%w: %s", errGone, s.explain(err))
+	s.gone = fmt.Errorf("%w: %s", ErrGone, s.explain(err))
 	close(s.exited)
 	close(s.lines)
 	close(s.forCPU)
@@ -253,21 +265,23 @@ func (s *SWX) ask(lines []string) ([][]string, error) {
 
 // Do implements [Switch].
 func (s *SWX) Do(r *Request) error {
-	if len(r.lines) == 0 {
+	if len(r.entries)+len(r.lines) == 0 {
 		return nil
 	}
-	lines := append([]string{"hold"}, r.lines...)
-	if r.table {
+	lines := append([]string{"hold"}, r.entries...)
+	if len(r.entries) > 0 {
 		lines = append(lines, "commit")
 	}
+	first := len(lines)
+	lines = append(append(lines, r.lines...), "release")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answers, err := s.ask(append(lines, "release"))
+	answers, err := s.ask(lines)
 	if err != nil {
 		return err
 	}
 	for _, read := range r.reads {
-		if err := read.parse(answers[read.line+1]); err != nil {
+		if err := read.parse(answers[first+read.line]); err != nil {
 			return err
 		}
 	}
@@ -295,6 +309,14 @@ func (r *read) parse(answer []string) error {
 		r.into(index, v)
 	}
 	return nil
+}
+
+// Open makes an interface, in the namespace in which the engine was started, the next network port.
+func (s *SWX) Open(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.ask([]string{"open " + name})
+	return err
 }
 
 // Pause implements [Switch].

@@ -45,7 +45,7 @@ func TestEngineThatDies(t *testing.T) {
 	if err := m.Renew(1); err != nil {
 		t.Errorf("nothing is served, so nothing is asked of the switch: %v", err)
 	}
-	if _, err := m.Counters(); !errors.Is(err, errGone) || !strings.Contains(err.Error(), "killed") {
+	if _, err := m.Counters(); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("counters of a switch that is gone: %v", err)
 	}
 }
@@ -96,6 +96,7 @@ func TestProgramsThatDoNotLoad(t *testing.T) {
 		"apply {\n\trx m.nothing\n}\n":      "the program",
 		"table t {\n\tsize many more\n}\n":  "line 2: size",
 		"action a args none {\n\tfly h.x\n": "line",
+		"":                                  "without an apply block",
 	} {
 		sw, err := StartSWX([]byte(program), EngineMegabytes)
 		if err == nil {
@@ -154,6 +155,36 @@ func TestFullTable(t *testing.T) {
 		if err := m.ChangeRoutes(change.add, change.remove); err != nil {
 			t.Errorf("one more in the place of another: %v", err)
 		}
+	}
+}
+
+// TestChangesAfterOneThatFails: no entry is put in and no register written, and the next request is not concerned.
+func TestChangesAfterOneThatFails(t *testing.T) {
+	m := machine(t, small)
+	route := Entry{Table: tableRoutes, Match: []uint64{1}, Action: actionVia,
+		Args: []Arg{{"port", 1}, {"source", 2}, {"destination", 3}}}
+	wrong := route
+	wrong.Action = "fly"
+	var values [1]uint64
+	var r Request
+	r.Write(regFull, 0, 1)
+	r.Insert(route)
+	r.Insert(wrong)
+	r.Insert(route)
+	if err := m.sw.Do(&r); err == nil || !strings.Contains(err.Error(), "fly") {
+		t.Errorf("an action that is not there: %v", err)
+	}
+	r = Request{}
+	r.Read(regFull, 0, values[:])
+	if err := m.sw.Do(&r); err != nil || values[0] != 0 {
+		t.Errorf("the register is %d, %v", values[0], err)
+	}
+	routes := make([]Route, mostWays) // all fit if the first route is not there
+	for i := range routes {
+		routes[i].To = netip.AddrFrom4([4]byte{10, 78, byte(i >> 8), byte(i)})
+	}
+	if err := m.ChangeRoutes(routes, nil); err != nil {
+		t.Error(err)
 	}
 }
 
