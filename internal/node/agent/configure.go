@@ -74,6 +74,7 @@ func (a *Agent) configure(configs map[uint16]chain.ShardConfig) error {
 	if err := a.options.Plane.ConfigureAll(changed); err != nil {
 		return err
 	}
+	a.resyncer.wake()
 	epoch := uint32(0)
 	for _, config := range changed {
 		epoch = max(epoch, config.Epoch)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -147,4 +148,59 @@ func TestLooks(t *testing.T) {
 	if m, ok := last.receive(patience); !ok || m.Op != marker.Op {
 		t.Error("more than 11 probes in 100 looks")
 	}
+}
+
+// TestPauses: looks are rare while nothing is written or no write is lost, and often from the moment on at which an
+// object stays dirty or shards are configured.
+func TestPauses(t *testing.T) {
+	plane := &changing{Plane: listen(t)}
+	s := newResyncer(plane, quiet)
+	look := func(times int) {
+		t.Helper()
+		for range times {
+			plane.changes++
+			if err := s.look(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expect := func(what string, want time.Duration) {
+		t.Helper()
+		if is := s.pause(1); is != want {
+			t.Errorf("%s: a pause of %d looks, want %d", what, is, want)
+		}
+	}
+	plane.inFlight = true
+	look(calmLooks)
+	expect("writes", 1)
+	look(1)
+	expect("writes of which none was lost", drowsiness)
+	plane.inFlight = false
+	look(2)
+	expect("an object that stays dirty", 1)
+	plane.inFlight = true
+	look(calmLooks + 2)
+	expect("no such object any more", drowsiness)
+	s.wake()
+	look(1)
+	expect("configured shards", 1)
+}
+
+// changing is a plane with one dirty object and a counter of changes. In flight, the object's version differs at each look.
+type changing struct {
+	dataplane.Plane
+	changes  uint64
+	inFlight bool
+	version  uint64
+}
+
+func (c *changing) Counters() (chain.Counters, error) {
+	return chain.Counters{{Op: wire.OpUpdate, Outcome: wire.OutcomeApplied}: c.changes}, nil
+}
+
+func (c *changing) Dirty(int) ([]dataplane.KeyedObject, error) {
+	if c.inFlight {
+		c.version++
+	}
+	return []dataplane.KeyedObject{{Key: wire.Key{Lo: 1}, Object: chain.Object{Version: c.version}}}, nil
 }
