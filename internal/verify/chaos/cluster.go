@@ -159,13 +159,18 @@ func (c *cluster) whole(m *topology.Map) bool {
 }
 
 // epochs returns the epochs of all shards.
-func (c *cluster) epochs() []uint32 {
-	m := c.follower.Map()
-	epochs := make([]uint32, m.Shards())
-	for shard := range epochs {
-		epochs[shard] = m.Chain(uint16(shard)).Epoch
+func (c *cluster) epochs() []uint32 { return epochs(c.follower) }
+
+// epochs returns the epochs of all shards. Clients tell a follower when its map seems old, and a trial of a keyspace has
+// none of them: without this doubt the follower would go on with a source that has lost its power, which says nothing.
+func epochs(f client.Follower) []uint32 {
+	m := f.Map()
+	f.Stale(m.Version)
+	all := make([]uint32, m.Shards())
+	for shard := range all {
+		all[shard] = m.Chain(uint16(shard)).Epoch
 	}
-	return epochs
+	return all
 }
 
 // wholeLook is the interval of checks whether a cluster is whole.

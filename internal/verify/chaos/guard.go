@@ -48,7 +48,11 @@ func (g *guard) survives(ctx context.Context, node string) bool {
 	defer cancel()
 	leading, err := g.c.setup.Leader(asking, g.c.lab)
 	m := g.c.follower.Map()
-	if err != nil || m.Version < leading.Change {
+	if err != nil {
+		return false
+	}
+	if m.Version < leading.Change {
+		g.c.follower.Stale(m.Version)
 		return false
 	}
 	for i := range m.Chains {

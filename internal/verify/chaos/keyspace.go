@@ -77,23 +77,25 @@ func (c *keyspaceControl) whole(ctx context.Context, t *served) error {
 func (c *keyspaceControl) formAgain(ctx context.Context, before []uint32, now func() []uint32) error {
 	for {
 		whole, err := c.o.AcceptLosses(ctx, c.l)
-		if err == nil && whole && allDiffer(before, now()) {
+		old := unchanged(before, now())
+		if err == nil && whole && old == 0 {
 			return nil
 		}
 		if !retry.Sleep(ctx, look) {
-			return fmt.Errorf("wait until the chains are whole: %w", errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("wait until the chains are whole (%t) and %d shards have other epochs than before: %w",
+				whole, old, errors.Join(context.Cause(ctx), err))
 		}
 	}
 }
 
-// allDiffer reports whether each number has changed.
-func allDiffer(before, now []uint32) bool {
+// unchanged counts the numbers that have not changed.
+func unchanged(before, now []uint32) (same int) {
 	for i := range before {
 		if before[i] == now[i] {
-			return false
+			same++
 		}
 	}
-	return true
+	return same
 }
 
 // answers waits until the gateway of a number answers.

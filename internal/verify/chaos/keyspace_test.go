@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -36,5 +38,26 @@ func TestFaultsEndAfterTheTrial(t *testing.T) {
 	f := &fault{begin: context.Context.Err, end: context.Context.Err}
 	if err := errors.Join(d.begin(over, f), d.end(over, f)); err != nil {
 		t.Error(err)
+	}
+}
+
+// darkSource is a follower whose source has lost its power: it has a newer map when it is told to look elsewhere.
+type darkSource struct {
+	client.Follower
+	epoch uint32
+}
+
+func (f *darkSource) Map() *client.Map {
+	return &client.Map{Version: uint64(f.epoch), Chains: []topology.MapChain{{Epoch: f.epoch}}, ByShard: []uint32{0}}
+}
+
+func (f *darkSource) Stale(uint64) { f.epoch++ }
+
+// The trial hears of new epochs although the source that it has listened to went dark.
+func TestEpochsAreThePresentOnes(t *testing.T) {
+	f := &darkSource{epoch: 7}
+	before := epochs(f)
+	if now := epochs(f); before[0] != 7 || unchanged(before, now) != 0 {
+		t.Errorf("epochs %v, then %v", before, now)
 	}
 }
