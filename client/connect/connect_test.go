@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -144,6 +145,19 @@ func TestOpen(t *testing.T) {
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	noEnvironment(t)
+	ours, others := t.TempDir(), t.TempDir()
+	for _, dir := range []string{ours, others} {
+		if err := security.Make(dir, []string{"127.66.13.2"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controller, err := security.Load(filepath.Join(ours, "controller"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := serve(t, "127.66.13.2:0", maps{}, controller.ServerOptions(slog.New(slog.DiscardHandler))...)
+	stranger := filepath.Join(others, "admin")
+	patient := client.Options{Timeout: time.Minute} // a refusal ends it at once
 	for _, test := range []struct {
 		given Options
 		want  string
@@ -154,6 +168,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{Options{Controllers: []string{"127.66.13.9:x"}}, "not a host and port", true},
 		{Options{Controllers: []string{"127.66.13.9:1"}}, "127.66.13.9:1: ", false},
 		{Options{Controllers: []string{"127.66.13.9:1"}, Identity: "/nowhere"}, "/nowhere", false},
+		{Options{Controllers: []string{secure}, Identity: stranger, Client: patient}, "from any controller or node (", false},
 	} {
 		err := use(t, test.given)
 		if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, ErrArguments) != test.wrong {

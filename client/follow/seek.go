@@ -144,7 +144,7 @@ func (f *Follower) refused() bool {
 		switch status.Code(err) {
 		case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		default:
-			if !errors.Is(err, errOtherCluster) {
+			if !errors.Is(err, errOtherCluster) && !callerror.BadCertificate(err) {
 				return false
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -83,6 +84,33 @@ func (f *ClusterFlags) Connect(ctx context.Context, settings client.Options) (*c
 	o.Client = settings
 	c, err := connect.Open(ctx, o)
 	return c, usageOfCluster(err)
+}
+
+// Await connects as [ClusterFlags.Connect] does, and tries until ctx ends while the cluster is still forming or does not
+// answer. It says once what it waits for. An error is one that will not pass, or that of ctx.
+func (f *ClusterFlags) Await(ctx context.Context, settings client.Options, log *slog.Logger) (*connect.Client, error) {
+	waits := Waits(log, "waiting for the cluster")
+	for {
+		c, err := f.Connect(ctx, settings)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil, ctx.Err()
+		case !errors.Is(err, context.DeadlineExceeded):
+			return c, err
+		}
+		waits(err)
+	}
+}
+
+// Waits returns a function that logs each reason to wait once.
+func Waits(log *slog.Logger, message string) func(reason error) {
+	said := make(map[string]bool)
+	return func(reason error) {
+		if text := reason.Error(); !said[text] {
+			said[text] = true
+			log.Warn(message, "reason", text)
+		}
+	}
 }
 
 // Present returns the current map of the cluster.

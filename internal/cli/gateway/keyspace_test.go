@@ -108,6 +108,45 @@ func TestKeyspaceGivesDisksUp(t *testing.T) {
 	}
 }
 
+// A gateway that starts before its cluster waits for it, as nodes do, and says why once.
+func TestKeyspaceWaitsForItsCluster(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	const host, address = "127.77.63.1", "127.77.63.1:2379"
+	log := new(lines)
+	waits, ended := log.await("waiting for the cluster"), make(chan error, 1)
+	serving, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		c := newKeyspaceCommand()
+		c.SetArgs([]string{"--data-dir", t.TempDir(), "--listen", address, "--controllers", host, "--member", "one"})
+		c.SetErr(log)
+		ended <- c.ExecuteContext(serving)
+	}()
+	reached := func(what <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-what:
+		case err := <-ended:
+			t.Fatalf("ended: %v\n%s", err, log)
+		}
+	}
+	reached(waits)
+	m := clitest.StartManaged(t, host, "--shards", "1", "--replicas", "1", "--form-with", "1")
+	reached(log.await("waits for nodes"))
+	m.StartNode("n", "127.77.63.2:4411")
+	reached(log.await("serves a keyspace"))
+	var kept etcdtest.Kept
+	kept.Use(ctx, t, address)
+	if said := strings.Count(log.String(), "nothing answers there"); said != 1 {
+		t.Errorf("said %d times that no controller is there:\n%s", said, log)
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // The command refuses what cannot be right, and says what to do.
 func TestKeyspaceRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.yaml")

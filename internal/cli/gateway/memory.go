@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -114,13 +115,13 @@ const minProgress = 100 * time.Millisecond
 
 // serve runs a memory gateway until ctx ends.
 func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
-	chain, err := flags.cluster.Connect(ctx, client.Options{})
-	if err != nil {
-		return err
-	}
-	defer chain.Close()
 	o := flags.options
 	o.Log = cli.NewLog(log, flags.verbose, flags.logFormat)
+	chain, err := flags.cluster.Await(ctx, client.Options{}, o.Log)
+	if err != nil {
+		return unlessEnded(ctx, err)
+	}
+	defer chain.Close()
 	quota := m.bounds(o.Log)
 	s, err := memory.Listen(memory.ServerOptions{
 		Options: memory.Options{
@@ -137,4 +138,12 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	o.Log.Info(servesMessage, "address", s.Addr().String(), "keyspace", m.name)
 	systemd.Supervise(ctx, o.Log, nil)()
 	return s.Serve(ctx)
+}
+
+// unlessEnded is the error of a start, unless the start was to end.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
 }

@@ -54,6 +54,8 @@ type Options struct {
 	Dial grpc.DialOption
 	// Known is the number of the keyspace whose content this gateway's disk has; 0: it is empty.
 	Known uint64
+	// Waits is told why [Open] has no answer yet. nil: nobody is.
+	Waits func(reason error)
 }
 
 // Record is the record of one keyspace. It implements [driver.Record], and is safe for concurrent use.
@@ -77,8 +79,13 @@ func Open(ctx context.Context, o Options) (*Record, error) {
 	}
 	r := &Record{o: o, conns: make(map[string]*grpc.ClientConn)}
 	for {
-		k, err := r.find(ctx)
+		k, err := r.findSoon(ctx)
 		switch {
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			if o.Waits != nil {
+				o.Waits(err)
+			}
+			continue
 		case err != nil:
 			return nil, errors.Join(err, r.Close())
 		case k == nil:
@@ -93,6 +100,13 @@ func Open(ctx context.Context, o Options) (*Record, error) {
 		r.id, r.secret = k.ID, k.Secret
 		return r, nil
 	}
+}
+
+// findSoon bounds find, so that it says why it has no answer.
+func (r *Record) findSoon(ctx context.Context) (*Keyspace, error) {
+	ctx, cancel := context.WithTimeout(ctx, silentWithin)
+	defer cancel()
+	return r.find(ctx)
 }
 
 // find returns the keyspace, and makes it if there is none. nil: try again.

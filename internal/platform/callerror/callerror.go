@@ -40,3 +40,15 @@ func unavailable(message string) string {
 	}
 	return message
 }
+
+// BadCertificate reports whether one side of a connection has refused the other's certificate, which another attempt does
+// not change.
+func BadCertificate(err error) bool {
+	s := status.Convert(err)
+	if s.Code() != codes.Unavailable {
+		return false
+	}
+	local := strings.Contains(s.Message(), "handshake failed") && strings.Contains(s.Message(), "x509: ")
+	_, alert, remote := strings.Cut(s.Message(), "remote error: tls: ")
+	return local || remote && strings.Contains(alert, "certificate")
+}

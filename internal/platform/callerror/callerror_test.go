@@ -2,8 +2,12 @@ package callerror
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"log"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +80,32 @@ func TestText(t *testing.T) {
 	} {
 		if got := Text(c.err); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q for %v, want %q", name, got, c.err, c.want)
+		}
+	}
+}
+
+// A certificate that is refused is told from other trouble, on either side.
+func TestBadCertificate(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.TLS = &tls.Config{NextProtos: []string{"h2"}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	closed := listen(t, func(n net.Conn) { n.Close() })
+	refusal := status.Error(codes.Unavailable, // as it comes unless the connection breaks before
+		"connection error: desc = \"error reading server preface: remote error: tls: certificate required\"")
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"the client refuses": {call(t, server.Listener.Addr().String(), credentials.NewTLS(nil)), true},
+		"the server refuses": {refusal, true},
+		"no TLS":             {call(t, closed, credentials.NewTLS(nil)), false},
+		"a server":           {status.Error(codes.Unavailable, "there is no certificate"), false},
+		"nothing":            {nil, false},
+	} {
+		if got := BadCertificate(c.err); got != c.want {
+			t.Errorf("%s: %t for %v", name, got, c.err)
 		}
 	}
 }
