@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,32 +123,49 @@ func TestDisksKeepEverything(t *testing.T) {
 	}
 }
 
-// The pages of a gateway that is not ready name the gateways whose disks it waits for.
+// The pages of a gateway without a majority of the disks name the gateways that it waits for and the command: before a
+// write, while the active gateway still answers reads, and after it.
 func TestReadyzSaysWhy(t *testing.T) {
 	w := newOnDisk(t)
-	a, b, c := w.start("a"), w.start("b"), w.start("c")
-	if _, err := a.disk.Wait(w.ctx, func(s driver.Status) bool {
-		return s.Entered && len(s.Record.Active.Set) == 3
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w.kill(b)
-	w.kill(c)
-	put, cancel := context.WithTimeout(w.ctx, time.Second)
-	defer cancel()
-	_, _ = open(t, a.address).Put(put, "key", "value") // no majority syncs it, so reads wait for what becomes of it
-	for _, page := range []string{"/readyz", "/health"} {
-		for text := ""; !strings.Contains(text, "start the gateways of b, c"); {
-			answer, err := http.Get("http://" + a.address + page)
-			if err != nil || w.ctx.Err() != nil {
-				t.Fatal(text, err)
+	all := map[string]*gateway{"a": w.start("a"), "b": w.start("b"), "c": w.start("c")}
+	var active *gateway
+	eventually(t, "a gateway is active and three disks count", func() bool {
+		for _, g := range all {
+			if s, _ := g.disk.Status(); g.where().lead != nil && s.Entered && len(s.Record.Active.Set) == 3 {
+				active = g
 			}
-			body, err := io.ReadAll(answer.Body)
-			if text = string(body); errors.Join(err, answer.Body.Close()) != nil {
-				t.Fatal(err)
+		}
+		return active != nil
+	})
+	var away []string
+	for name, g := range all {
+		if g != active {
+			w.kill(g)
+			away = append(away, name)
+		}
+	}
+	slices.Sort(away)
+	want := "start the gateways of " + strings.Join(away, ", ") + "; see netcraq give-up-disks"
+	pages := func() {
+		t.Helper()
+		for _, page := range []string{"/readyz", "/health"} {
+			for text := ""; !strings.Contains(text, want); {
+				answer, err := http.Get("http://" + active.address + page)
+				if err != nil || w.ctx.Err() != nil {
+					t.Fatal(text, err)
+				}
+				body, err := io.ReadAll(answer.Body)
+				if text = string(body); errors.Join(err, answer.Body.Close()) != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
+	pages()
+	put, cancel := context.WithTimeout(w.ctx, time.Second)
+	defer cancel()
+	_, _ = open(t, active.address).Put(put, "key", "value") // no majority syncs it, so reads wait for what becomes of it
+	pages()
 }
 
 // A gateway that starts from a checkpoint has the history before it: a watch of the first revision misses nothing.

@@ -108,15 +108,19 @@ func (g *Gateway) healthy(ctx context.Context) error {
 	return err
 }
 
-// answers makes a linearizable read. If it fails, the error says what the keyspace waits for, as far as it is known.
+// answers makes a linearizable read, and looks for the disks that writes need. If one of these fails, the error says what
+// the keyspace waits for, as far as it is known.
 func (g *Gateway) answers(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	err := g.healthy(reading)
-	if err == nil || g.disk == nil {
+	if g.disk == nil {
 		return err
 	}
 	asking, stop := context.WithTimeout(ctx, healthTimeout)
 	defer stop()
-	return fmt.Errorf("%w: %w", err, g.disk.Reason(asking))
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, g.disk.Reason(asking))
+	}
+	return g.disk.Majority(asking)
 }

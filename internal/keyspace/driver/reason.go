@@ -71,13 +71,12 @@ func (d *Driver) Reason(ctx context.Context) error {
 
 func (d *Driver) reason() string {
 	s := d.core.Status()
-	era := &s.Record.Active
-	switch silent := d.silent(era.Set); {
+	era := s.Record.Active
+	switch away := d.away(era); {
 	case !d.known:
 		return noRecord
-	case len(silent) > 0 && len(silent) > (len(era.Set)-1)/2:
-		all := len(era.Set)
-		return fmt.Sprintf(noDisks, all-len(silent), all, era.Number, all/2+1, d.names(silent))
+	case away != "":
+		return away
 	case d.repair != nil:
 		return d.repair.awaits()
 	case s.Record.Recovering != 0 || era.Number == 0:
@@ -90,6 +89,25 @@ func (d *Driver) reason() string {
 		return noChain
 	}
 	return noAnswer
+}
+
+// Majority returns an error that says what to do if too few disks of the era are heard of for writes. Reads are answered
+// until one begins.
+func (d *Driver) Majority(ctx context.Context) error {
+	var away string
+	if err := d.in(ctx, func() { away = d.away(d.core.Status().Record.Active) }); err != nil || away == "" {
+		return err
+	}
+	return errors.New(away)
+}
+
+// away says which disks of an era are missing for a majority; empty: none.
+func (d *Driver) away(era core.Era) string {
+	silent, all := d.silent(era.Set), len(era.Set)
+	if len(silent) == 0 || len(silent) <= (all-1)/2 {
+		return ""
+	}
+	return fmt.Sprintf(noDisks, all-len(silent), all, era.Number, all/2+1, d.names(silent))
 }
 
 // silent are the disks of a set that were not heard of for a while.
