@@ -48,12 +48,25 @@ func checkCommand(q *pb.InternalRaftRequest) error {
 		return checkWriting(q.Txn)
 	case q.DeleteRange != nil && len(q.DeleteRange.Key) == 0:
 		return rpctypes.ErrGRPCEmptyKey
+	case q.Alarm != nil:
+		return checkAlarm(q.Alarm)
 	case q.Authenticate != nil, keyspace.ChangesUsers(q):
 		return nil
 	case q.DeleteRange != nil, q.Compaction != nil, q.LeaseGrant != nil, q.LeaseRevoke != nil:
 		return nil
 	}
 	return errNoWrite
+}
+
+// checkAlarm refuses alarms that a keyspace does not heed.
+func checkAlarm(q *pb.AlarmRequest) error {
+	if q.Action == pb.AlarmRequest_GET {
+		return errNoWrite
+	}
+	if q.Action == pb.AlarmRequest_ACTIVATE && q.Alarm != pb.AlarmType_NOSPACE && q.Alarm != pb.AlarmType_NONE {
+		return status.Error(codes.Unimplemented, "netcraq: a keyspace has no alarm but NOSPACE")
+	}
+	return nil
 }
 
 // checkWriting checks a transaction that writes.

@@ -33,6 +33,7 @@ type onDisk struct {
 	dir     string
 	entries int // of the log
 	tokens  keyspace.Tokens
+	quota   int64 // 0: the default
 }
 
 func newOnDisk(t *testing.T) *onDisk {
@@ -48,7 +49,7 @@ func newOnDisk(t *testing.T) *onDisk {
 // start starts the gateway of a name.
 func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
-	g := start(w.t, w.cluster, Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
+	g := start(w.t, w.cluster, Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, QuotaBytes: w.quota, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
 		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, w.entries)
 		o.CheckpointBytes = 64 << 10

@@ -50,6 +50,7 @@ var rpcErrors = map[error]error{
 	lease.ErrLeaseExists:      rpctypes.ErrGRPCLeaseExist,
 	lease.ErrLeaseTTLTooLarge: rpctypes.ErrGRPCLeaseTTLTooLarge,
 	etcderrors.ErrKeyNotFound: rpctypes.ErrGRPCKeyNotFound,
+	etcderrors.ErrNoSpace:     rpctypes.ErrGRPCNoSpace,
 	lease.ErrNotPrimary:       errNotActive,
 
 	auth.ErrRootUserNotExist:     rpctypes.ErrGRPCRootUserNotExist,

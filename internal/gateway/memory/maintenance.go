@@ -7,7 +7,10 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // maintenanceServer serves the state of this gateway.
@@ -30,6 +33,9 @@ func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*p
 	if to := s.g.where(); to.lead == nil && to.conn == nil {
 		a.Errors = append(a.Errors, etcderrors.ErrNoLeader.Error())
 	}
+	for _, alarm := range s.g.current().Alarms(pb.AlarmType_NONE) {
+		a.Errors = append(a.Errors, alarm.String())
+	}
 	a.Leader = s.g.leading()
 	return a, nil
 }
@@ -44,18 +50,19 @@ func (g *Gateway) leading() uint64 {
 	return g.leader
 }
 
-// Alarm implements etcd's API: there are no alarms.
+// Alarm implements etcd's API.
 func (s *maintenanceServer) Alarm(ctx context.Context, q *pb.AlarmRequest) (*pb.AlarmResponse, error) {
-	needed := administrator
-	if q.Action == pb.AlarmRequest_GET {
-		needed = someUser
+	if q.Action != pb.AlarmRequest_GET {
+		return execute[*pb.AlarmResponse](ctx, s.g, &pb.InternalRaftRequest{Alarm: q})
 	}
-	if err := s.g.admit(ctx, s.g.current(), needed); err != nil {
-		return nil, err
-	}
-	a := &pb.AlarmResponse{Header: new(pb.ResponseHeader)}
-	s.g.fill(a.Header)
-	return a, nil
+	a, err := read(ctx, s.g, q, false, someUser, func(space *keyspace.Keyspace) (*pb.AlarmResponse, error) {
+		a := &pb.AlarmResponse{Alarms: space.Alarms(q.Alarm)}
+		space.Head(a)
+		return a, nil
+	}, func(c *grpc.ClientConn) func(context.Context, *pb.AlarmRequest, ...grpc.CallOption) (*pb.AlarmResponse, error) {
+		return pb.NewMaintenanceClient(c).Alarm
+	})
+	return complete(s.g, a, err)
 }
 
 // Defragment implements etcd's API: memory that is free is used again by itself.

@@ -24,7 +24,7 @@ func TestRelayedCommandsAreChecked(t *testing.T) {
 		{&pb.InternalRaftRequest{}, itemFailed},
 		{&pb.InternalRaftRequest{Put: &pb.PutRequest{}}, itemFailed},
 		{&pb.InternalRaftRequest{DeleteRange: &pb.DeleteRangeRequest{}}, itemFailed},
-		{&pb.InternalRaftRequest{Alarm: &pb.AlarmRequest{}}, itemFailed},
+		{&pb.InternalRaftRequest{Alarm: &pb.AlarmRequest{}}, itemFailed}, // a read
 		{&pb.InternalRaftRequest{Put: put, DeleteRange: &pb.DeleteRangeRequest{Key: []byte("k")}}, itemFailed},
 		{&pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{twice, twice}}}, itemFailed},
 		{&pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{read}}}, itemFailed},

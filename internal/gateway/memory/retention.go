@@ -145,7 +145,7 @@ func (l *leader) tryReserve(p *proposal) (wait <-chan struct{}, err error) {
 		return nil, nil
 	}
 	free := l.g.o.QuotaBytes - l.space.Bytes()
-	if cost.Least >= free {
+	if cost.Least >= free || l.space.Full() {
 		return nil, rpctypes.ErrGRPCNoSpace
 	}
 	if wait = l.reserved.take(cost, free); wait != nil {
@@ -155,14 +155,20 @@ func (l *leader) tryReserve(p *proposal) (wait <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// await waits until a proposal is reserved. It has all history forgotten if the keyspace is full.
+// await waits until a proposal is reserved. It has all history forgotten if the keyspace is full. If that does not make
+// room, it raises the alarm NOSPACE, as etcd does.
 func (l *leader) await(ctx context.Context, p *proposal) error {
 	for forgot := false; ; {
 		wait, err := l.tryReserve(p)
 		switch {
+		case errors.Is(err, rpctypes.ErrGRPCNoSpace) && l.space.Full():
+			return err
 		case errors.Is(err, rpctypes.ErrGRPCNoSpace) && !forgot:
 			forgot = true
 			l.forgetAll(ctx, p)
+		case errors.Is(err, rpctypes.ErrGRPCNoSpace):
+			l.raise(ctx)
+			return err
 		case !errors.Is(err, errWait):
 			return err
 		default:
@@ -175,6 +181,15 @@ func (l *leader) await(ctx context.Context, p *proposal) error {
 				return errNotActive
 			}
 		}
+	}
+}
+
+// raise raises the alarm NOSPACE. If that fails, the next write does it.
+func (l *leader) raise(ctx context.Context) {
+	l.g.o.Log.Warn("the keyspace is full: delete keys, and then run etcdctl alarm disarm", "quota", l.g.o.QuotaBytes)
+	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: l.g.self.ID, Alarm: pb.AlarmType_NOSPACE}
+	if _, err := l.proposeOwn(ctx, &pb.InternalRaftRequest{Alarm: alarm}); err != nil {
+		l.g.o.Log.Debug("the alarm", "error", err)
 	}
 }
 

@@ -90,6 +90,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	bounded("a gateway that starts", late)
 	must(c.Delete(t.Context(), "full/", clientv3.WithPrefix()))(t)
+	must(c.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}))(t)
 	must(c.Put(t.Context(), "full/0", text))(t)
 	bounded("after a deletion", a, b, late)
 }

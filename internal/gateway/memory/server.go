@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -291,7 +292,11 @@ func (s *Server) pages() *http.ServeMux {
 		writeJSON(w, http.StatusOK, map[string]string{"etcdserver": version.Version, "etcdcluster": version.Version})
 	})
 	health := func(w http.ResponseWriter, r *http.Request) {
-		if err := s.answers(r.Context()); err != nil {
+		err := s.answers(r.Context())
+		if err == nil && s.current().Full() && !slices.Contains(r.URL.Query()["exclude"], pb.AlarmType_NOSPACE.String()) {
+			err = errors.New("ALARM NOSPACE") // as etcd
+		}
+		if err != nil {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"health": "false", "reason": err.Error()})
 			return
 		}

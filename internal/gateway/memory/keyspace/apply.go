@@ -25,7 +25,7 @@ var errUnknown = errors.New("the keyspace does not know this command")
 // keyspace is unchanged, in every gateway.
 func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	defer k.recovered(&err)
-	if c.request == nil && !k.auth.IsAuthEnabled() {
+	if c.request == nil && !k.auth.IsAuthEnabled() && !k.Full() {
 		if revision := k.replace(&c.replacement); revision != 0 {
 			k.whole = revision
 			return Answer{replaced: revision}, nil
@@ -36,6 +36,9 @@ func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 		return Answer{}, err
 	}
 	if err := k.permit(r); err != nil {
+		return Answer{}, err
+	}
+	if err := k.checkSpace(c); err != nil {
 		return Answer{}, err
 	}
 	k.forget(r)
@@ -79,6 +82,9 @@ func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 	case r.LeaseRevoke != nil:
 		err := k.leases.Revoke(lease.LeaseID(r.LeaseRevoke.ID))
 		return &pb.LeaseRevokeResponse{Header: k.header()}, err
+	}
+	if r.Alarm != nil {
+		return k.changeAlarm(r.Alarm)
 	}
 	return k.changeUsers(r)
 }

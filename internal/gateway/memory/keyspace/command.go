@@ -30,7 +30,7 @@ func Decode(encoded []byte) (Command, error) {
 		encoded = encoded[1:]
 	}
 	err := proto.Unmarshal(encoded, request)
-	if err == nil && marked != ChangesUsers(request) {
+	if err == nil && marked != isMarked(request) {
 		err = errUsers
 	}
 	return CommandOf(request), err
@@ -39,11 +39,14 @@ func Decode(encoded []byte) (Command, error) {
 // Encode encodes a command.
 func Encode(request *pb.InternalRaftRequest) ([]byte, error) {
 	var b []byte
-	if ChangesUsers(request) {
+	if isMarked(request) {
 		b = []byte{formatUsers}
 	}
 	return proto.MarshalOptions{}.MarshalAppend(b, request)
 }
+
+// isMarked reports whether a command begins with formatUsers.
+func isMarked(r *pb.InternalRaftRequest) bool { return ChangesUsers(r) || r.Alarm != nil }
 
 // DecodeReplacement decodes a command if it is a replacement that etcd's checks of transactions pass. The command keeps
 // the bytes.

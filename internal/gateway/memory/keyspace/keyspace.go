@@ -10,9 +10,11 @@ import (
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/auth"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3alarm"
 	"go.etcd.io/etcd/server/v3/lease"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
 // minLeaseTTL is the shortest time to live of a lease, in seconds: etcd's, with its default timeouts. All gateways of a
@@ -28,6 +30,8 @@ type Keyspace struct {
 	store  mvcc.WatchableKV
 	leases lease.Lessor
 	auth   auth.AuthStore
+	alarms *v3alarm.AlarmStore
+	full   atomic.Bool // there is an alarm NOSPACE
 	tokens Tokens
 	gone   chan struct{}
 	users  sync.RWMutex // users read-lock it
@@ -73,6 +77,10 @@ func openHeap(contents *heap, t Tokens, fill func(tx backend.BatchTx) error) (*K
 	if k.auth, err = t.open(contents); err != nil {
 		return nil, err
 	}
+	if k.alarms, err = v3alarm.NewAlarmStore(quiet, schema.NewAlarmBackend(quiet, contents)); err != nil {
+		return nil, err
+	}
+	k.countAlarms()
 	k.leases = lease.NewLessor(quiet, k.heap, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
 	k.store = mvcc.New(quiet, k.heap, k.leases, mvcc.StoreConfig{CompactionSleepInterval: compactionPause})
 	k.whole = k.store.Rev()

@@ -10,20 +10,21 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/authpb"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"google.golang.org/protobuf/proto"
 )
 
-// formatUsers is the first byte of commands that change users. No protocol buffer begins with it, so a gateway of a
-// version that checks no permissions ends there.
+// formatUsers is the first byte of commands that change users or alarms. No protocol buffer begins with it, so a gateway
+// of a version that checks no permissions ends there.
 const formatUsers = 0x07
 
 // usersFirst begins a snapshot that has users. It is no number, so such a gateway refuses the snapshot.
 var usersFirst = slices.Repeat([]byte{0xff}, binary.MaxVarintLen64)
 
-// userBuckets are the buckets that have users, in the order of a snapshot.
-var userBuckets = []backend.Bucket{schema.Auth, schema.AuthUsers, schema.AuthRoles}
+// userBuckets are the buckets that have users, in the order of a snapshot, and behind them that of alarms.
+var userBuckets = []backend.Bucket{schema.Auth, schema.AuthUsers, schema.AuthRoles, schema.Alarm}
 
 // userEntry is an entry of one of the buckets.
 type userEntry struct {
@@ -45,6 +46,8 @@ func (e *userEntry) check() error {
 	case 2:
 		r := new(authpb.Role)
 		ok = ok && proto.Unmarshal(e.value, r) == nil && string(r.Name) == string(e.key)
+	case 3:
+		ok = proto.Unmarshal(e.key, new(pb.AlarmMember)) == nil
 	default:
 		ok = false
 	}
