@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,43 @@ func TestJSONAsEtcd(t *testing.T) {
 	}
 }
 
+// TestJSONWithTokens: the token that a user got in JSON is taken from the header Authorization, as at an etcd.
+func TestJSONWithTokens(t *testing.T) {
+	etcd := etcdtest.Start(t, 1, nil).Members[0].ClientURL()
+	a := start(t, startChain(t), Options{FirstRevision: 1})
+	a.waitActive(t)
+	answers := func(address string) (all []jsonAnswer) {
+		for _, call := range [][2]string{
+			{"user/add", `{"name":"root","password":"pw"}`}, {"role/add", `{"name":"root"}`},
+			{"user/grant", `{"user":"root","role":"root"}`}, {"user/add", `{"name":"alice","password":"pw"}`},
+			{"enable", `{}`},
+		} {
+			all = append(all, posted(t, address, "/v3/auth/"+call[0], call[1]))
+		}
+		token := func(user string) string {
+			r := posted(t, address, "/v3/auth/authenticate", `{"name":"`+user+`","password":"pw"}`)
+			fields, _ := r.Body.(map[string]any)
+			text, _ := fields["token"].(string)
+			return text
+		}
+		for _, token := range []string{token("root"), token("alice"), "none.1", ""} {
+			for _, call := range [][2]string{
+				{"/v3/kv/put", `{"key":"aw==","value":"MQ=="}`}, {"/v3/kv/range", `{"key":"aw=="}`}, {"/v3/auth/user/list", `{}`},
+			} {
+				all = append(all, postedAs(t, token, address, call[0], call[1]))
+			}
+		}
+		return all
+	}
+	want := answers(etcd)
+	if n := len(slices.DeleteFunc(slices.Clone(want), func(a jsonAnswer) bool { return a.Status != http.StatusOK })); n != 8 {
+		t.Errorf("etcd accepts %d calls: %v", n, want)
+	}
+	if diff := cmp.Diff(want, answers("http://"+a.address)); diff != "" {
+		t.Errorf("other than etcd's (-):\n%s", diff)
+	}
+}
+
 // jsonAnswer is the answer to a call in JSON.
 type jsonAnswer struct {
 	Status int
@@ -88,12 +126,28 @@ type jsonAnswer struct {
 
 func post(t *testing.T, url, body string) *http.Response {
 	t.Helper()
-	return must(http.Post(url, "application/json", strings.NewReader(body)))(t)
+	return postAs(t, "", url, body)
+}
+
+// postAs posts with a token; empty: without.
+func postAs(t *testing.T, token, url, body string) *http.Response {
+	t.Helper()
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body)))(t)
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", token)
+	}
+	return must(http.DefaultClient.Do(r))(t)
 }
 
 func posted(t *testing.T, address, path, body string) jsonAnswer {
 	t.Helper()
-	r := post(t, address+path, body)
+	return postedAs(t, "", address, path, body)
+}
+
+func postedAs(t *testing.T, token, address, path, body string) jsonAnswer {
+	t.Helper()
+	r := postAs(t, token, address+path, body)
 	defer r.Body.Close() //nolint:errcheck // it was read
 	text := must(io.ReadAll(r.Body))(t)
 	a := jsonAnswer{Status: r.StatusCode, Type: r.Header.Get("Content-Type")}

@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/lease/leasepb"
@@ -102,8 +104,11 @@ func FuzzEntries(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		var entry []byte
-		for range 10 {
-			c := marshal(f, command(random))
+		for range 20 {
+			c, err := Encode(anyCommand(random))
+			if err != nil {
+				f.Fatal(err)
+			}
 			entry = append(binary.AppendUvarint(entry, uint64(len(c))), c...)
 		}
 		f.Add(entry)
@@ -125,6 +130,60 @@ func FuzzEntries(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// anyCommand returns a command about objects, leases, users or alarms.
+func anyCommand(random *rand.Rand) *pb.InternalRaftRequest {
+	name := func() string { return []string{"root", "alice", "bob"}[random.IntN(3)] }
+	perm := &authpb.Permission{
+		PermType: authpb.Permission_Type(random.IntN(3)), Key: fmt.Appendf(nil, "k%d", random.IntN(5)), RangeEnd: []byte("k7"),
+	}
+	const all = 24 // half of them are about objects and leases
+	switch r := new(pb.InternalRaftRequest); random.IntN(all) {
+	case 0:
+		r.AuthUserAdd = &pb.AuthUserAddRequest{Name: name(), HashedPassword: "c2VjcmV0"}
+		return r
+	case 1:
+		r.AuthUserAdd = &pb.AuthUserAddRequest{Name: name(), Options: &authpb.UserAddOptions{NoPassword: true}}
+		return r
+	case 2:
+		r.AuthUserDelete = &pb.AuthUserDeleteRequest{Name: name()}
+		return r
+	case 3:
+		r.AuthRoleAdd = &pb.AuthRoleAddRequest{Name: name()}
+		return r
+	case 4:
+		r.AuthUserGrantRole = &pb.AuthUserGrantRoleRequest{User: name(), Role: name()}
+		return r
+	case 5:
+		r.AuthRoleGrantPermission = &pb.AuthRoleGrantPermissionRequest{Name: name(), Perm: perm}
+		return r
+	case 6:
+		r.AuthRoleRevokePermission = &pb.AuthRoleRevokePermissionRequest{Role: name(), Key: perm.Key, RangeEnd: perm.RangeEnd}
+		return r
+	case 7:
+		r.AuthUserRevokeRole = &pb.AuthUserRevokeRoleRequest{Name: name(), Role: name()}
+		return r
+	case 8:
+		r.AuthEnable = new(pb.AuthEnableRequest)
+		return r
+	case 9:
+		r.AuthDisable = new(pb.AuthDisableRequest)
+		return r
+	case 10:
+		r.Authenticate = &pb.InternalAuthenticateRequest{Name: name(), SimpleToken: "token"}
+		return r
+	case 11:
+		r.Alarm = &pb.AlarmRequest{
+			Action: pb.AlarmRequest_AlarmAction(random.IntN(3)), MemberID: random.Uint64N(2), Alarm: pb.AlarmType_NOSPACE,
+		}
+		return r
+	}
+	r := command(random)
+	if random.IntN(2) == 0 {
+		r.Header = &pb.RequestHeader{Username: name(), AuthRevision: random.Uint64N(20)}
+	}
+	return r
 }
 
 // execute makes a keyspace of the commands of an entry. As a gateway does, it makes the keyspace again after a panic.
@@ -170,19 +229,21 @@ func FuzzSnapshot(f *testing.F) {
 		f.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	for range 30 {
-		c := CommandOf(command(random))
-		_, _ = k.Apply(&c) // some have an error of their own
+	for range 3 { // the later ones have users
+		for range 30 {
+			c := CommandOf(anyCommand(random))
+			_, _ = k.Apply(&c) // some have an error of their own
+		}
+		r, err := zstd.NewReader(bytes.NewReader(contents(f, k)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
 	}
-	r, err := zstd.NewReader(bytes.NewReader(contents(f, k)))
-	if err != nil {
-		f.Fatal(err)
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(text)
 	f.Add([]byte{0, 1, 0, 0})
 	f.Add([]byte{1, 0, 0})
 	f.Add([]byte{2, 1, 1, 2, 8, 1, 6, 0x0a, 1, 'k', 0x18, 2, 0})
