@@ -10,9 +10,8 @@ import (
 
 var node = client{
 	name: "etcd3", version: "1.1.2",
-	failures: nodeFailures,
-	prepare:  prepareNode,
-	runs:     []run{mocha("auth"), mocha("test")},
+	prepare: prepareNode,
+	runs:    []run{mocha("auth"), mocha("test")},
 }
 
 // prepareNode installs the packages of the lock file beside the tests.
