@@ -86,8 +86,8 @@ func (f *ClusterFlags) Connect(ctx context.Context, settings client.Options) (*c
 	return c, usageOfCluster(err)
 }
 
-// Await connects as [ClusterFlags.Connect] does, and tries until ctx ends while the cluster is still forming or does not
-// answer. It says once what it waits for. An error is one that will not pass, or that of ctx.
+// Await connects as [ClusterFlags.Connect] does, and tries until ctx ends while the cluster is still forming or does
+// not answer. It says once what it waits for. An error is one that will not pass, or that of ctx.
 func (f *ClusterFlags) Await(ctx context.Context, settings client.Options, log *slog.Logger) (*connect.Client, error) {
 	waits := Waits(log, "waiting for the cluster")
 	for {

@@ -149,7 +149,9 @@ func (k *keyspaceFlags) run(ctx context.Context, log io.Writer) error {
 		k.gateway.memory.entries = chainlog.DefaultEntries
 		return k.gateway.memory.serve(ctx, log, &k.gateway)
 	}
-	err := k.open(ctx, log, nil, func(ctx context.Context, s *memory.Server, chain *connect.Client, log *slog.Logger) error {
+	err := k.open(ctx, log, nil, func(
+		ctx context.Context, s *memory.Server, chain *connect.Client, log *slog.Logger,
+	) error {
 		warnOpenChain(log, chain.Map())
 		log.Info("this gateway serves a keyspace on disks", "address", s.Addr().String(), "keyspace", k.gateway.memory.name,
 			"directory", k.dir)
@@ -159,8 +161,8 @@ func (k *keyspaceFlags) run(ctx context.Context, log io.Writer) error {
 	return unlessEnded(ctx, err)
 }
 
-// open waits for the cluster, opens the keyspace and the data directory, and calls use. begin writes the state with which
-// the keyspace begins, which must not exist then; nil: it may exist.
+// open waits for the cluster, opens the keyspace and the data directory, and calls use. begin writes the state with
+// which the keyspace begins, which must not exist then; nil: it may exist.
 func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.Writer) error,
 	use func(context.Context, *memory.Server, *connect.Client, *slog.Logger) error,
 ) error {
@@ -187,13 +189,16 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 	if err != nil {
 		return err
 	}
-	waits := cli.Waits(o.Log, "waiting for the keyspace's record")
-	r, err := record.Open(ctx, record.Options{Name: m.name, Dial: dial, Known: known, Waits: waits, Controllers: func() []string {
+	controllers := func() []string {
 		if now := chain.Map().Controllers; len(now) > 0 {
 			return now
 		}
 		return cluster.Controllers
-	}})
+	}
+	r, err := record.Open(ctx, record.Options{
+		Name: m.name, Dial: dial, Known: known, Controllers: controllers,
+		Waits: cli.Waits(o.Log, "waiting for the keyspace's record"),
+	})
 	if err != nil {
 		return err
 	}

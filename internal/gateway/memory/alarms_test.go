@@ -56,7 +56,8 @@ func fill(t *testing.T, address string) (said []string) {
 	say("the put that is too much", err)
 	look()
 	say("a small put", put("first", "2"))
-	write := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("first"), Value: []byte("3")}}}
+	put3 := &pb.PutRequest{Key: []byte("first"), Value: []byte("3")}
+	write := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: put3}}
 	read := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("first")}}}
 	_, err = kv.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{write}})
 	say("a transaction that writes", err)
@@ -83,8 +84,8 @@ func fill(t *testing.T, address string) (said []string) {
 	return said
 }
 
-// TestNoSpaceAsEtcd: keyspaces in memory and on disks refuse what an etcd refuses above its quota, with its codes, texts
-// and alarms, until the alarm is disarmed; at gateways that are not active, too.
+// TestNoSpaceAsEtcd: keyspaces in memory and on disks refuse what an etcd refuses above its quota, with its codes,
+// texts and alarms, until the alarm is disarmed; at gateways that are not active, too.
 func TestNoSpaceAsEtcd(t *testing.T) {
 	const quota = 16 << 20
 	etcd := etcdtest.Start(t, 1, func(_ int, m *etcdtest.Member) {

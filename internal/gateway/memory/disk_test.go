@@ -49,12 +49,14 @@ func newOnDisk(t *testing.T) *onDisk {
 // start starts the gateway of a name.
 func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
-	g := start(w.t, w.cluster, Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, QuotaBytes: w.quota, Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
+	o := Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, QuotaBytes: w.quota}
+	o.Disk = func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
 		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, w.entries)
 		o.CheckpointBytes = 64 << 10
 		return driver.Open(o)
-	}})
+	}
+	g := start(w.t, w.cluster, o)
 	w.near.Join(g.address, g.Handler())
 	return g
 }

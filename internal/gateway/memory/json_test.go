@@ -108,8 +108,9 @@ func TestJSONWithTokens(t *testing.T) {
 		return all
 	}
 	want := answers(etcd)
-	if n := len(slices.DeleteFunc(slices.Clone(want), func(a jsonAnswer) bool { return a.Status != http.StatusOK })); n != 8 {
-		t.Errorf("etcd accepts %d calls: %v", n, want)
+	refused := func(a jsonAnswer) bool { return a.Status != http.StatusOK }
+	if accepted := slices.DeleteFunc(slices.Clone(want), refused); len(accepted) != 8 {
+		t.Errorf("etcd accepts %d calls: %v", len(accepted), want)
 	}
 	if diff := cmp.Diff(want, answers("http://"+a.address)); diff != "" {
 		t.Errorf("other than etcd's (-):\n%s", diff)

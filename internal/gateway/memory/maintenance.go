@@ -115,8 +115,8 @@ func (g *Gateway) healthy(ctx context.Context) error {
 	return err
 }
 
-// answers makes a linearizable read, and looks for the disks that writes need. If one of these fails, the error says what
-// the keyspace waits for, as far as it is known.
+// answers makes a linearizable read, and looks for the disks that writes need. If one of these fails, the error says
+// what the keyspace waits for, as far as it is known.
 func (g *Gateway) answers(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

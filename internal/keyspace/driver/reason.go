@@ -91,8 +91,8 @@ func (d *Driver) reason() string {
 	return noAnswer
 }
 
-// Majority returns an error that says what to do if too few disks of the era are heard of for writes. Reads are answered
-// until one begins.
+// Majority returns an error that says what to do if too few disks of the era are heard of for writes. Reads are
+// answered until one begins.
 func (d *Driver) Majority(ctx context.Context) error {
 	var away string
 	if err := d.in(ctx, func() { away = d.away(d.core.Status().Record.Active) }); err != nil || away == "" {

@@ -41,8 +41,8 @@ func unavailable(message string) string {
 	return message
 }
 
-// BadCertificate reports whether one side of a connection has refused the other's certificate, which another attempt does
-// not change.
+// BadCertificate reports whether one side of a connection has refused the other's certificate, which another attempt
+// does not change.
 func BadCertificate(err error) bool {
 	s := status.Convert(err)
 	if s.Code() != codes.Unavailable {

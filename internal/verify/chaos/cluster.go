@@ -161,8 +161,9 @@ func (c *cluster) whole(m *topology.Map) bool {
 // epochs returns the epochs of all shards.
 func (c *cluster) epochs() []uint32 { return epochs(c.follower) }
 
-// epochs returns the epochs of all shards. Clients tell a follower when its map seems old, and a trial of a keyspace has
-// none of them: without this doubt the follower would go on with a source that has lost its power, which says nothing.
+// epochs returns the epochs of all shards. Clients tell a follower when its map seems old, and a trial of a keyspace
+// has none of them: without this doubt the follower would go on with a source that has lost its power, which says
+// nothing.
 func epochs(f client.Follower) []uint32 {
 	m := f.Map()
 	f.Stale(m.Version)

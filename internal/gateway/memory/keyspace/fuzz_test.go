@@ -136,7 +136,8 @@ func FuzzEntries(f *testing.F) {
 func anyCommand(random *rand.Rand) *pb.InternalRaftRequest {
 	name := func() string { return []string{"root", "alice", "bob"}[random.IntN(3)] }
 	perm := &authpb.Permission{
-		PermType: authpb.Permission_Type(random.IntN(3)), Key: fmt.Appendf(nil, "k%d", random.IntN(5)), RangeEnd: []byte("k7"),
+		PermType: authpb.Permission_Type(random.IntN(3)), Key: fmt.Appendf(nil, "k%d", random.IntN(5)),
+		RangeEnd: []byte("k7"),
 	}
 	const all = 24 // half of them are about objects and leases
 	switch r := new(pb.InternalRaftRequest); random.IntN(all) {

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// formatUsers is the first byte of commands that change users or alarms. No protocol buffer begins with it, so a gateway
-// of a version that checks no permissions ends there.
+// formatUsers is the first byte of commands that change users or alarms. No protocol buffer begins with it, so a
+// gateway of a version that checks no permissions ends there.
 const formatUsers = 0x07
 
 // usersFirst begins a snapshot that has users. It is no number, so such a gateway refuses the snapshot.
