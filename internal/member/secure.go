@@ -21,11 +21,11 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
-// Package embed gives connections with TLS to net/http, which gives them to nobody else. So the front takes them from the
-// listener before. A client of gRPC offers HTTP/2 and not HTTP/1.1 in its first message; all other clients, such as those
-// that read pages, stay with embed. etcd's own TLS listener, with etcd's configuration, makes the connection in either case.
-// A client without HTTP/1.1 that asks for a page is refused, as without TLS. If etcd changes its listener, its own server
-// serves TLS, and the log says so.
+// Package embed gives connections with TLS to net/http, which gives them to nobody else. So the front takes them from
+// the listener before. A client of gRPC offers HTTP/2 and not HTTP/1.1 in its first message; all other clients, such
+// as those that read pages, stay with embed. etcd's own TLS listener, with etcd's configuration, makes the connection
+// in either case. A client without HTTP/1.1 that asks for a page is refused, as without TLS. If etcd changes its
+// listener, its own server serves TLS, and the log says so.
 
 // takeSecure has the listeners of a server changed before it accepts the first connection.
 func (f *Front) takeSecure(c *embed.Config) {

@@ -22,9 +22,9 @@ var relayed = append(slices.Clone(ending),
 // fromTerminal are the signals that a terminal sends to all processes of its foreground group.
 var fromTerminal = []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH}
 
-// Users signal `netcraq lock NAME -- COMMAND` to reach the command. A stopped process renews no lock, so this one stops
-// only after its command. A command that is continued after its lock was lost runs until this process has seen that; the
-// fencing token covers this.
+// Users signal `netcraq lock NAME -- COMMAND` to reach the command. A stopped process renews no lock, so this one
+// stops only after its command. A command that is continued after its lock was lost runs until this process has seen
+// that; the fencing token covers this.
 
 // forwards reports whether to pass a signal to the command. shared: the command is in the process group of this process.
 // foreground: that group is the terminal's foreground group, so the command gets the terminal's signals as well.

@@ -15,10 +15,10 @@ import (
 // memberSimResult is the output of `netcraq sim --member --json`.
 type memberSimResult struct {
 	SimResult
-	Fast        int            `json:"fast_reads"`
-	Slow        map[string]int `json:"slow_reads"` // by reason
-	Generations int            `json:"generations"`
-	Kinds       map[string]int `json:"kinds"` // seeds by kind of violation
+	Fast  int            `json:"fast_reads"`
+	Slow  map[string]int `json:"slow_reads"` // by reason
+	Views int            `json:"views"`
+	Kinds map[string]int `json:"kinds"` // seeds by kind of violation
 }
 
 // runMemberSim simulates etcd members that read through the chain.
@@ -51,7 +51,7 @@ func runMemberSim(ctx context.Context, out, progress io.Writer, flags *simFlags)
 func newMemberSimResult(flags *simFlags, t *membersim.Total, took time.Duration) *memberSimResult {
 	r := &memberSimResult{
 		SimResult: newSeedResult(flags, "member", "chain", &t.Tally, took),
-		Fast:      t.Fast, Slow: make(map[string]int), Generations: t.Generations, Kinds: t.Kinds,
+		Fast:      t.Fast, Slow: make(map[string]int), Views: t.Views, Kinds: t.Kinds,
 	}
 	r.Ops, r.UnknownOutcomes, r.Reconfigurations = t.Ops, t.Unknown, t.Reconfigurations
 	r.Steps, r.SimulatedSeconds, r.Faults = t.Steps, t.Simulated.Seconds(), t.FaultCounts()
@@ -63,9 +63,9 @@ func newMemberSimResult(flags *simFlags, t *membersim.Total, took time.Duration)
 
 func (r *memberSimResult) print(out io.Writer) error {
 	table := cli.NewTable(out)
-	fmt.Fprintf(table, "seeds\toperations\tfast reads\tgenerations\tsteps\tseconds\tviolations\n")
+	fmt.Fprintf(table, "seeds\toperations\tfast reads\tviews\tsteps\tseconds\tviolations\n")
 	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n\n", cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
-		cli.Grouped(uint64(r.Fast)), cli.Grouped(uint64(r.Generations)), cli.Grouped(uint64(r.Steps)), r.Seconds, r.Violations)
+		cli.Grouped(uint64(r.Fast)), cli.Grouped(uint64(r.Views)), cli.Grouped(uint64(r.Steps)), r.Seconds, r.Violations)
 	printSeedFaults(table, membersim.AllFaults(), &r.SimResult)
 	return table.Flush()
 }

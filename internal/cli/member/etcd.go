@@ -65,8 +65,8 @@ func newQuestion(what string) *cobra.Command {
 				return cli.PrintJSON(out, s)
 			}
 			fmt.Fprintf(out, "state: %s\n", s.State)
-			if s.Generation != "" {
-				fmt.Fprintf(out, "generation: %s\n", s.Generation)
+			if s.View != "" {
+				fmt.Fprintf(out, "view: %s\n", s.View)
 			}
 			if len(s.Out) > 0 {
 				fmt.Fprintf(out, "members that do not take part: %s\n", strings.Join(s.Out, ", "))

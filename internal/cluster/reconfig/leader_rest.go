@@ -11,8 +11,8 @@ const ticksInHeartbeat = 5
 // Rest returns the time after which the caller has to call [Leader.Tick], unless it calls something else before.
 // While all nodes are heard that is a quarter of [Settings.Suspect], so mostly their heartbeats come first.
 //
-// An idle chain of three XDP nodes and a controller took 15 to 47 % of a CPU, mostly for waking up every 2 ms. The price
-// of resting: without an order, a floor that rises is noticed after 200 ms, a mute port after a second.
+// An idle chain of three XDP nodes and a controller took 15 to 47 % of a CPU, mostly for waking up every 2 ms. The
+// price of resting: without an order, a floor that rises is noticed after 200 ms, a mute port after a second.
 func (l *Leader) Rest() time.Duration {
 	s := &l.state.Settings
 	rest := s.Suspect / 4 // half of what counts as a pause of this leader (see begin)

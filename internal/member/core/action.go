@@ -68,7 +68,7 @@ type Reason uint8
 const (
 	NotOn       Reason = iota // not all members have joined
 	NoChain                   // the chain did not answer
-	NoObject                  // an object is missing, or counts for another generation
+	NoObject                  // an object is missing, or counts for another view
 	NoSession                 // the session has ended
 	BelowJoined               // the register is older than the join or the session
 )

@@ -6,12 +6,12 @@
 //
 // # Terms
 //
-// The chain holds an [Object] for each member. It names a generation and the newest [Point] that the member has
-// pushed. Only its member writes it. The register is the greatest point of all objects of a generation.
+// The chain holds an [Object] for each member. It names a view and the newest [Point] that the member has
+// pushed. Only its member writes it. The register is the greatest point of all objects of a view.
 //
 // A [Record] is the state of a member in etcd's log, in the member's attributes. A member that is ready to join has a
-// number in its record, another one for each attempt. [Generation] is a hash of all members and their numbers, so a
-// generation never comes back. A member joins a generation when its object names it, and says so in its record.
+// number in its record, another one for each attempt. [View] is a hash of all members and their numbers, so a
+// view never comes back. A member joins a view when its object names it, and says so in its record.
 // [StateOf] is on when all records of the members say so.
 //
 // To show something is to send it to a client: an answer with a header, a watch event, the beginning of a snapshot.

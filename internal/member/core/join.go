@@ -2,12 +2,12 @@ package core
 
 import "slices"
 
-// joined reports whether this member has said, or is about to say, that it has joined a generation.
-func (m *Machine) joined() bool { return m.record.Generation != 0 }
+// joined reports whether this member has said, or is about to say, that it has joined a view.
+func (m *Machine) joined() bool { return m.record.View != 0 }
 
-// reading reports whether all members have joined the own generation, by the last sample.
+// reading reports whether all members have joined the own view, by the last sample.
 func (m *Machine) reading() bool {
-	return m.joined() && m.state.Phase == On && m.state.Generation == m.record.Generation
+	return m.joined() && m.state.Phase == On && m.state.View == m.record.View
 }
 
 // granted reports whether the own clock lets a read have a revision.
@@ -28,7 +28,7 @@ func (m *Machine) take(now int64, s Sample) {
 	}
 	m.sample, m.sampled, m.state = s, true, StateOf(s.Members)
 	m.applied = m.applied.join(s.Applied)
-	if m.joined() && m.state.Generation != m.record.Generation {
+	if m.joined() && m.state.View != m.record.View {
 		m.leave()
 	}
 	if !m.joined() && m.exposed && m.allLeft() {
@@ -36,7 +36,7 @@ func (m *Machine) take(now int64, s Sample) {
 	}
 }
 
-// allLeft reports whether no other member can read fast in the generation that this member left.
+// allLeft reports whether no other member can read fast in the view that this member left.
 func (m *Machine) allLeft() bool {
 	if m.left == 0 {
 		return !slices.ContainsFunc(m.sample.Members, func(x Member) bool { return !x.Record.Plain() })
@@ -50,10 +50,10 @@ func (m *Machine) allLeft() bool {
 	return left == len(m.set)
 }
 
-// leave ends the fast reads of this member in its generation. It takes part in no generation until it has another
+// leave ends the fast reads of this member in its view. It takes part in no view until it has another
 // number.
 func (m *Machine) leave() {
-	m.record.Left, m.record.Generation, m.record.Number = m.record.Generation, 0, 0
+	m.record.Left, m.record.View, m.record.Number = m.record.View, 0, 0
 	m.grants, m.valid, m.lacks = nil, false, 0
 	m.slow(NotOn)
 }
@@ -89,22 +89,22 @@ func (m *Machine) join(now int64) {
 	}
 }
 
-// target returns the generation that the own object may name now, before this member joins it; 0: none.
+// target returns the view that the own object may name now, before this member joins it; 0: none.
 func (m *Machine) target() uint64 {
 	if m.record.Number == 0 || m.joined() || m.own.Number != m.record.Number || m.state.Phase == Off {
 		return 0
 	}
 	for _, x := range m.sample.Members {
-		if g := x.Record.Generation; g != 0 && g != m.state.Generation {
-			return 0 // that member has not seen yet that its generation is over
+		if g := x.Record.View; g != 0 && g != m.state.View {
+			return 0 // that member has not seen yet that its view is over
 		}
 	}
-	return m.state.Generation
+	return m.state.View
 }
 
-// enter joins the generation that the own object names.
-func (m *Machine) enter(generation uint64) {
-	m.record.Generation, m.left, m.exposed = generation, generation, true
+// enter joins the view that the own object names.
+func (m *Machine) enter(view uint64) {
+	m.record.View, m.left, m.exposed = view, view, true
 	m.known = Point{}
 	m.set = m.set[:0]
 	for _, x := range m.sample.Members {
@@ -114,7 +114,7 @@ func (m *Machine) enter(generation uint64) {
 
 // waited reports whether this member has been seen as out for so long that nobody reads fast who has not seen it.
 func (m *Machine) waited(now int64) bool {
-	return m.sampled && !m.joined() && m.own.Generation == 0 && now-m.ownSince >= m.o.TTL
+	return m.sampled && !m.joined() && m.own.View == 0 && now-m.ownSince >= m.o.TTL
 }
 
 // settle tells who left that nothing is shown any more that others miss.

@@ -9,7 +9,7 @@ type Options struct {
 	// TTL bounds how long a member that nobody hears may read fast: its right to do so ends by nine tenths of TTL.
 	TTL   int64
 	Every int64 // the longest time between two ticks, and between two pushes of what nobody waits for
-	// Patience is how long something may wait for a push before the member leaves the generation.
+	// Patience is how long something may wait for a push before the member leaves the view.
 	Patience int64
 	// Rest is how long a member waits after the chain has failed it before it joins again.
 	Rest    int64
@@ -47,15 +47,15 @@ type Machine struct {
 	sentAt   int64
 	drawn    uint64 // numbers and serials
 	set      []uint64
-	exposed  bool   // others may read fast in a generation for which the own object counts
-	left     uint64 // that generation; 0: of an earlier life
+	exposed  bool   // others may read fast in a view for which the own object counts
+	left     uint64 // that view; 0: of an earlier life
 	renewing bool
 	asked    int64 // the last renewal
 	grants   []grant
 	valid    bool // a grant was valid at the last tick
 
 	object object
-	known  Point // the register of the generation, as far as this member knows
+	known  Point // the register of the view, as far as this member knows
 	taken  uint64
 	lacks  uint64
 	since  int64 // of lacks
@@ -202,7 +202,7 @@ func (m *Machine) proceed(now int64) {
 // Status is what operators see.
 type Status struct {
 	State   State  // by the last sample
-	Joined  uint64 // the generation in which this member pushes; 0: none
+	Joined  uint64 // the view in which this member pushes; 0: none
 	Reading bool   // reads are asked from the chain
 	Free    bool   // nothing waits for a push
 	Known   Point  // the register, as far as this member knows
@@ -217,7 +217,7 @@ type Status struct {
 // Status returns the state at a time.
 func (m *Machine) Status(now int64) Status {
 	s := Status{
-		State: m.state, Joined: m.record.Generation, Reading: m.reading() && m.granted(now, m.known.Revision),
+		State: m.state, Joined: m.record.View, Reading: m.reading() && m.granted(now, m.known.Revision),
 		Free: !m.joined() && (!m.exposed || m.waited(now)), Known: m.known,
 		Taken: m.taken, Lacks: m.lacks,
 	}

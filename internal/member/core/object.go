@@ -20,8 +20,8 @@ func (q Point) join(p Point) Point { return Point{max(q.Revision, p.Revision), m
 
 // Object is the value of a member's key in the chain.
 type Object struct {
-	Generation uint64 // for which the object counts; 0: for none
-	Point      Point  // the newest that the member pushed
+	View  uint64 // for which the object counts; 0: for none
+	Point Point  // the newest that the member pushed
 }
 
 // ObjectSize is the length of an encoded object.
@@ -29,7 +29,7 @@ const ObjectSize = 24
 
 // Encode returns the value that the chain stores.
 func (o Object) Encode() []byte {
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, ObjectSize), o.Generation)
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, ObjectSize), o.View)
 	value = binary.BigEndian.AppendUint64(value, uint64(o.Point.Revision))
 	return binary.BigEndian.AppendUint64(value, o.Point.Index)
 }

@@ -12,10 +12,10 @@ import (
 // Record is what a member says in etcd's log. The zero Record is that of a member which says nothing: plain etcd, or a
 // member that has just started.
 type Record struct {
-	Serial     uint64 // of the proposal: no two proposals of a member have the same record
-	Number     uint64 // of this attempt to join; 0: the member does not want to join
-	Generation uint64 // that the member has joined; 0: none
-	Left       uint64 // the last generation in which the member ended its fast reads; 0: none in this life
+	Serial uint64 // of the proposal: no two proposals of a member have the same record
+	Number uint64 // of this attempt to join; 0: the member does not want to join
+	View   uint64 // that the member has joined; 0: none
+	Left   uint64 // the last view in which the member ended its fast reads; 0: none in this life
 }
 
 const (
@@ -34,7 +34,7 @@ func (r Record) String() string {
 		return ""
 	}
 	text := []byte(recordFormat)
-	for i, n := range []uint64{r.Serial, r.Number, r.Generation, r.Left} {
+	for i, n := range []uint64{r.Serial, r.Number, r.View, r.Left} {
 		if i > 0 {
 			text = append(text, '.')
 		}
@@ -68,7 +68,7 @@ func ParseRecord(text string) (Record, error) {
 		fields[i] = n
 	}
 	r := Record{fields[0], fields[1], fields[2], fields[3]}
-	if r.String() != text || r.Generation != 0 && r.Number == 0 {
+	if r.String() != text || r.View != 0 && r.Number == 0 {
 		return Record{}, ErrRecord
 	}
 	return r, nil
@@ -86,8 +86,8 @@ type Phase uint8
 // The phases.
 const (
 	Off     Phase = iota // some member does not want to join
-	Joining              // all members want to join, and not all have joined the same generation
-	On                   // all members have joined the same generation
+	Joining              // all members want to join, and not all have joined the same view
+	On                   // all members have joined the same view
 )
 
 func (p Phase) String() string { return [...]string{"off", "joining", "on"}[p] }
@@ -95,25 +95,25 @@ func (p Phase) String() string { return [...]string{"off", "joining", "on"}[p] }
 // State is what the members' records say together. It is a pure function of etcd's applied log, so it is equal at all
 // members that have applied the same entries.
 type State struct {
-	Phase      Phase
-	Generation uint64 // that is being joined or on; 0 if Phase is [Off]
-	Quiet      bool   // no record says that its member has joined
+	Phase Phase
+	View  uint64 // that is being joined or on; 0 if Phase is [Off]
+	Quiet bool   // no record says that its member has joined
 }
 
 // StateOf returns the state that the records of all members give.
 func StateOf(members []Member) State {
-	s := State{Generation: Generation(members), Quiet: true}
+	s := State{View: View(members), Quiet: true}
 	joined := 0
 	for _, m := range members {
-		if m.Record.Generation != 0 {
+		if m.Record.View != 0 {
 			s.Quiet = false
 		}
-		if s.Generation != 0 && m.Record.Generation == s.Generation {
+		if s.View != 0 && m.Record.View == s.View {
 			joined++
 		}
 	}
 	switch {
-	case s.Generation == 0:
+	case s.View == 0:
 	case joined == len(members):
 		s.Phase = On
 	default:
@@ -122,8 +122,8 @@ func StateOf(members []Member) State {
 	return s
 }
 
-// Generation names the members with their numbers. It is 0 if a member has no number, or if there is no member.
-func Generation(members []Member) uint64 {
+// View names the members with their numbers. It is 0 if a member has no number, or if there is no member.
+func View(members []Member) uint64 {
 	sorted := slices.SortedFunc(slices.Values(members), func(a, b Member) int {
 		if a.ID < b.ID {
 			return -1

@@ -58,7 +58,7 @@ func FuzzDecodeObject(f *testing.F) {
 	})
 }
 
-// TestStateIsAFunctionOfTheRecords checks each phase, and that a generation is of exactly these members with these
+// TestStateIsAFunctionOfTheRecords checks each phase, and that a view is of exactly these members with these
 // numbers.
 func TestStateIsAFunctionOfTheRecords(t *testing.T) {
 	numbered := func(numbers ...uint64) (members []Member) {
@@ -67,13 +67,13 @@ func TestStateIsAFunctionOfTheRecords(t *testing.T) {
 		}
 		return members
 	}
-	join := func(members []Member, generation uint64, which ...int) []Member {
+	join := func(members []Member, view uint64, which ...int) []Member {
 		for _, i := range which {
-			members[i].Record.Generation = generation
+			members[i].Record.View = view
 		}
 		return members
 	}
-	g := Generation(numbered(7, 8, 9))
+	g := View(numbered(7, 8, 9))
 	for _, c := range []struct {
 		name    string
 		members []Member
@@ -85,11 +85,11 @@ func TestStateIsAFunctionOfTheRecords(t *testing.T) {
 		{"all ready", numbered(7, 8, 9), State{Joining, g, true}},
 		{"two joined", join(numbered(7, 8, 9), g, 0, 2), State{Joining, g, false}},
 		{"all joined", join(numbered(7, 8, 9), g, 0, 1, 2), State{On, g, false}},
-		{"one has another number", join(numbered(7, 8, 1), g, 0, 1, 2), State{Joining, Generation(numbered(7, 8, 1)), false}},
+		{"one has another number", join(numbered(7, 8, 1), g, 0, 1, 2), State{Joining, View(numbered(7, 8, 1)), false}},
 		{"one is plain again", join(numbered(7, 8, 0), g, 0, 1), State{Off, 0, false}},
 		{"one joined another", join(join(numbered(7, 8, 9), g, 0, 1), g+1, 2), State{Joining, g, false}},
-		{"one more member", join(numbered(7, 8, 9, 1), g, 0, 1, 2, 3), State{Joining, Generation(numbered(7, 8, 9, 1)), false}},
-		{"one less member", join(numbered(7, 8), g, 0, 1), State{Joining, Generation(numbered(7, 8)), false}},
+		{"one more member", join(numbered(7, 8, 9, 1), g, 0, 1, 2, 3), State{Joining, View(numbered(7, 8, 9, 1)), false}},
+		{"one less member", join(numbered(7, 8), g, 0, 1), State{Joining, View(numbered(7, 8)), false}},
 	} {
 		if got := StateOf(c.members); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -97,7 +97,7 @@ func TestStateIsAFunctionOfTheRecords(t *testing.T) {
 	}
 	reversed := numbered(7, 8, 9)
 	reversed[0], reversed[2] = reversed[2], reversed[0]
-	if Generation(reversed) != g {
-		t.Error("the generation depends on the order of the list")
+	if View(reversed) != g {
+		t.Error("the view depends on the order of the list")
 	}
 }

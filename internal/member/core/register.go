@@ -16,10 +16,10 @@ type object struct {
 
 // bundle is a read of all objects.
 type bundle struct {
-	call       uint64 // under way; 0: none
-	generation uint64
-	reads      []uint64
-	valid      bool // a grant was valid when the last tick before the bundle looked
+	call  uint64 // under way; 0: none
+	view  uint64
+	reads []uint64
+	valid bool // a grant was valid when the last tick before the bundle looked
 }
 
 func (m *Machine) call() uint64 {
@@ -35,7 +35,7 @@ func (m *Machine) changeObject(now int64) {
 	case !o.seen:
 		o.call, o.writes = m.call(), false
 		m.emit(ReadObjects{o.call, []uint64{m.o.Member}})
-	case m.joined() && o.exists && o.value.Generation != m.record.Generation:
+	case m.joined() && o.exists && o.value.View != m.record.View:
 		m.taken++ // by another cluster
 		m.failed(now)
 	default:
@@ -52,8 +52,8 @@ func (m *Machine) nextObject(now int64) (next Object, due bool) {
 	if m.joined() {
 		behind := !m.known.covers(m.applied) && (len(m.reveals) > 0 || now-m.pushed >= m.o.Every || m.belowFloor())
 		lost := !m.object.seen || !m.object.exists // it is made again: this life has applied all that it pushed before
-		other := m.object.value.Generation != m.record.Generation
-		return Object{m.record.Generation, m.applied}, behind || lost || other
+		other := m.object.value.View != m.record.View
+		return Object{m.record.View, m.applied}, behind || lost || other
 	}
 	if now < m.resting && !m.waits() {
 		return next, false
@@ -82,13 +82,13 @@ func (m *Machine) Written(now int64, call uint64, outcome Outcome, version uint6
 	if o.seen = outcome == Done; o.seen {
 		o.exists, o.version, o.value = true, version, o.next
 		switch {
-		case !m.joined() && o.value.Generation == m.left && m.left != 0 && m.on(Lower): // it was sent before this member left
+		case !m.joined() && o.value.View == m.left && m.left != 0 && m.on(Lower): // it was sent before this member left
 		case !m.joined():
 			m.exposed = false // the object does not count any more where this member was
-			if target := m.target(); target != 0 && target == o.value.Generation {
+			if target := m.target(); target != 0 && target == o.value.View {
 				m.enter(target)
 			}
-		case o.value.Generation == m.record.Generation:
+		case o.value.View == m.record.View:
 			m.known = m.known.join(o.value.Point)
 		}
 	}
@@ -106,8 +106,8 @@ func (m *Machine) Objects(now int64, call uint64, found []Found, ok bool) {
 	case ok:
 		o.call, o.seen = 0, true
 		o.exists, o.version, o.epoch = found[0].Exists, found[0].Version, found[0].Epoch
-		o.value, _ = DecodeObject(found[0].Value) // what is no object counts for no generation
-		if m.joined() && o.exists && o.value.Generation == m.record.Generation {
+		o.value, _ = DecodeObject(found[0].Value) // what is no object counts for no view
+		if m.joined() && o.exists && o.value.View == m.record.View {
 			m.known = m.known.join(o.value.Point)
 		}
 	default:
@@ -132,7 +132,7 @@ func (m *Machine) readAll(anyway bool) {
 	if m.bundle.call != 0 || len(m.reads) == 0 && !anyway || !m.reading() {
 		return
 	}
-	m.bundle = bundle{m.call(), m.record.Generation, m.reads, m.valid}
+	m.bundle = bundle{m.call(), m.record.View, m.reads, m.valid}
 	m.reads = nil
 	m.emit(ReadObjects{m.bundle.call, slices.Clone(m.set)})
 }
@@ -149,11 +149,11 @@ func (m *Machine) slow(why Reason) {
 func (m *Machine) bundled(now int64, found []Found, ok bool) {
 	b := m.bundle
 	m.bundle = bundle{}
-	register, why, whole := m.register(b.generation, found, ok)
-	if whole && m.joined() && b.generation == m.record.Generation {
+	register, why, whole := m.register(b.view, found, ok)
+	if whole && m.joined() && b.view == m.record.View {
 		m.known = m.known.join(register)
 	}
-	m.miss(now, b.generation, found, ok)
+	m.miss(now, b.view, found, ok)
 	granted := m.granted(now, register.Revision)
 	if !m.on(Recheck) {
 		granted = b.valid
@@ -175,11 +175,11 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 		}
 		m.emit(Ready{b.reads, register})
 	}
-	if m.joined() && b.generation == m.record.Generation {
+	if m.joined() && b.view == m.record.View {
 		switch {
 		case !ok:
 			m.failed(now)
-		case !counts(found[slices.Index(m.set, m.o.Member)], b.generation): // the chain lost it
+		case !counts(found[slices.Index(m.set, m.o.Member)], b.view): // the chain lost it
 			m.object.seen = false
 		}
 	}
@@ -188,11 +188,11 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 }
 
 // miss notes whose object is missing in an answer of the chain.
-func (m *Machine) miss(now int64, generation uint64, found []Found, ok bool) {
-	if !ok || !m.joined() || generation != m.record.Generation {
+func (m *Machine) miss(now int64, view uint64, found []Found, ok bool) {
+	if !ok || !m.joined() || view != m.record.View {
 		return
 	}
-	i := slices.IndexFunc(found, func(f Found) bool { return !counts(f, generation) })
+	i := slices.IndexFunc(found, func(f Found) bool { return !counts(f, view) })
 	switch {
 	case i < 0:
 		m.lacks = 0
@@ -201,20 +201,20 @@ func (m *Machine) miss(now int64, generation uint64, found []Found, ok bool) {
 	}
 }
 
-// counts reports whether an object counts for a generation.
-func counts(f Found, generation uint64) bool {
+// counts reports whether an object counts for a view.
+func counts(f Found, view uint64) bool {
 	o, err := DecodeObject(f.Value)
-	return f.Exists && err == nil && o.Generation == generation
+	return f.Exists && err == nil && o.View == view
 }
 
-// register returns the greatest point, if all objects count for the generation.
-func (m *Machine) register(generation uint64, found []Found, ok bool) (p Point, why Reason, whole bool) {
+// register returns the greatest point, if all objects count for the view.
+func (m *Machine) register(view uint64, found []Found, ok bool) (p Point, why Reason, whole bool) {
 	if !ok {
 		return p, NoChain, false
 	}
 	for _, f := range found {
 		switch o, _ := DecodeObject(f.Value); {
-		case counts(f, generation):
+		case counts(f, view):
 			p = p.join(o.Point)
 		case m.on(Whole):
 			return p, NoObject, false

@@ -8,8 +8,8 @@ const (
 	Push      Rule = 1 << iota // nothing is shown before the register covers it
 	Reveal                     // what a member reads from its own store waits too, not only answers of writes
 	OwnObject                  // an object is written by compare-and-set on the version that its member read
-	Lower                      // each join has a new number, so nobody lowers an object of a generation
-	Whole                      // the register is known only if the objects of all members count for the generation
+	Lower                      // each join has a new number, so nobody lowers an object of a view
+	Whole                      // the register is known only if the objects of all members count for the view
 	Session                    // the right to read fast ends by the member's own clock
 	Recheck                    // each read compares the session with the clock, after the chain has answered
 	Exact                      // a fast read is answered at the register's revision

@@ -41,7 +41,7 @@ const (
 	every = 50 * time.Millisecond
 	// sampleEvery is the least time between two looks at the members' records.
 	sampleEvery = 5 * time.Millisecond
-	// patience is how long something waits for a push before the member leaves the generation.
+	// patience is how long something waits for a push before the member leaves the view.
 	patience = 500 * time.Millisecond
 )
 

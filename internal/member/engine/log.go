@@ -137,11 +137,11 @@ func (e *Engine) tell() {
 	e.phase = s
 	e.mu.Unlock()
 	switch on := s.State.Phase == core.On; {
-	case on == (before.State.Phase == core.On) && (!on || s.State.Generation == before.State.Generation):
+	case on == (before.State.Phase == core.On) && (!on || s.State.View == before.State.View):
 	case on:
-		e.o.Log.Info("linearizable reads are answered through the chain", "generation", s.State.Generation)
+		e.o.Log.Info("linearizable reads are answered through the chain", "view", s.State.View)
 	default:
-		e.o.Log.Info("linearizable reads are answered by etcd", "generation", before.State.Generation)
+		e.o.Log.Info("linearizable reads are answered by etcd", "view", before.State.View)
 	}
 	if s.Taken == 1 && before.Taken == 0 {
 		e.o.Log.Warn("somebody else writes this member's object in the chain, so etcd answers reads: clusters with the same "+

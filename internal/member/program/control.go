@@ -23,10 +23,10 @@ const socketName = "netcraq.sock"
 
 // Status is what a server tells operators.
 type Status struct {
-	State      string `json:"state"`      // that etcd's log gives to fast reads: off, joining or on
-	Generation string `json:"generation"` // empty: none
-	Reading    bool   `json:"reading"`    // this server would ask the chain for a read now
-	Free       bool   `json:"free"`       // no answer of this server waits for the chain
+	State   string `json:"state"`   // that etcd's log gives to fast reads: off, joining or on
+	View    string `json:"view"`    // empty: none
+	Reading bool   `json:"reading"` // this server would ask the chain for a read now
+	Free    bool   `json:"free"`    // no answer of this server waits for the chain
 	// Out are the members of etcd's cluster that do not take part.
 	Out     []string `json:"out,omitempty"`
 	Version string   `json:"version"` // of this server's program
@@ -111,8 +111,8 @@ func (c *control) status(w http.ResponseWriter, _ *http.Request) {
 	s := c.engine.Status()
 	answer := Status{State: s.State.Phase.String(), Reading: s.Reading, Free: s.Free, Out: c.engine.Out()}
 	answer.Version, answer.Others = c.engine.Versions()
-	if s.State.Generation != 0 {
-		answer.Generation = fmt.Sprintf("%016x", s.State.Generation)
+	if s.State.View != 0 {
+		answer.View = fmt.Sprintf("%016x", s.State.View)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // the client has gone

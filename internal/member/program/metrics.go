@@ -25,8 +25,8 @@ var (
 		"Time that answers waited until the chain had their revision.", nil, nil)
 	phases = prometheus.NewDesc("netcraq_member_state",
 		"1 for the state that etcd's log gives to fast reads.", []string{"state"}, nil)
-	generations = prometheus.NewDesc("netcraq_member_generation_info",
-		"1 for the generation that is on or being joined.", []string{"generation"}, nil)
+	views = prometheus.NewDesc("netcraq_member_view_info",
+		"1 for the view that is on or being joined.", []string{"view"}, nil)
 )
 
 // collector reads the counters of a server.
@@ -37,7 +37,7 @@ type collector struct {
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{fastReads, slowReads, pushes, objectReads, waited, phases, generations} {
+	for _, d := range []*prometheus.Desc{fastReads, slowReads, pushes, objectReads, waited, phases, views} {
 		out <- d
 	}
 }
@@ -64,7 +64,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(phases, prometheus.GaugeValue, is, phase.String())
 	}
-	if s.State.Generation != 0 {
-		out <- prometheus.MustNewConstMetric(generations, prometheus.GaugeValue, 1, fmt.Sprintf("%016x", s.State.Generation))
+	if s.State.View != 0 {
+		out <- prometheus.MustNewConstMetric(views, prometheus.GaugeValue, 1, fmt.Sprintf("%016x", s.State.View))
 	}
 }

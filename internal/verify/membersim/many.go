@@ -34,7 +34,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Fast += r.Fast
 	t.Unknown += r.Unknown
 	t.Steps += r.Steps
-	t.Generations += r.Generations
+	t.Views += r.Views
 	t.Reconfigurations += r.Reconfigurations
 	t.Simulated += r.Simulated
 	for why, n := range r.Slow {

@@ -50,7 +50,7 @@ type life struct {
 	reveals   map[uint64]func()
 	leaves    map[uint64]func()
 	chain     chainClient
-	on        uint64 // the last generation that was on
+	on        uint64 // the last view that was on
 	calm      bool   // it has read through the chain after all faults
 }
 
@@ -179,8 +179,8 @@ func (l *life) event(do func()) {
 	l.calm = l.calm || s.Reading && l.m.w.calm
 	if s.Reading && s.Joined != l.on {
 		l.on = s.Joined
-		l.m.w.result.Generations++
-		l.m.w.note("%v reads in generation %x", l, l.on)
+		l.m.w.result.Views++
+		l.m.w.note("%v reads in view %x", l, l.on)
 	}
 }
 

@@ -31,8 +31,8 @@ func wrong(t *testing.T, c Config) string {
 
 func TestSeeds(t *testing.T) {
 	total := Many(t.Context(), Options{First: 1, Seeds: *seeds, Jobs: 2, Draw: Draw, Report: func(*Total) {}})
-	t.Logf("%d seeds: %d operations, %d fast, slow %v, %d unknown, %d generations, %d steps, %v, %v", total.Seeds, total.Ops,
-		total.Fast, total.Slow, total.Unknown, total.Generations, total.Steps, total.Simulated, total.FaultCounts())
+	t.Logf("%d seeds: %d operations, %d fast, slow %v, %d unknown, %d views, %d steps, %v, %v", total.Seeds, total.Ops,
+		total.Fast, total.Slow, total.Unknown, total.Views, total.Steps, total.Simulated, total.FaultCounts())
 	if total.Violations > 0 {
 		t.Errorf("%d violations %v, first %d\n%s", total.Violations, total.Kinds, total.First, wrong(t, Draw(total.First)))
 	}

@@ -40,7 +40,7 @@ type Result struct {
 	Ops, Fast, Unknown int
 	Slow               [core.BelowJoined + 1]int // linearizable reads by ReadIndex, by reason
 	Steps              int
-	Generations        int // that were on at some member
+	Views              int // that were on at some member
 	Reconfigurations   int // losses of a shard's state
 	Simulated          time.Duration
 	Faults             [faults]int

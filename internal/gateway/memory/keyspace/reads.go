@@ -14,8 +14,8 @@ import (
 )
 
 // maxReads bounds what one transaction, or one deletion, reads: keys and values, and entryOverhead for each of them.
-// All gateways of a keyspace must have the same bound. A put and 127 ranges over everything would build 127 copies of the
-// keyspace.
+// All gateways of a keyspace must have the same bound. A put and 127 ranges over everything would build 127 copies of
+// the keyspace.
 const maxReads = 16 << 20
 
 // ErrReads is the answer to a command that would read more than maxReads.

@@ -67,9 +67,9 @@ type selection func(keys []tableKey, entries [][]byte) ([]tableKey, error)
 // walk returns the keys of a table that a selection wants. It passes every entry that is there during all of the walk.
 // The table stays in use meanwhile. A walk that gives way to an urgent one begins anew.
 //
-// Hardened kernels refuse programs on the iterator of map elements, and BPF_MAP_GET_NEXT_KEY takes three times as long,
-// and begins anew when its key is deleted. Only a walk for what changed after an epoch (C7) depends on what packets write
-// meanwhile: it asks nq_export for the header, read under the sequence lock.
+// Hardened kernels refuse programs on the iterator of map elements, and BPF_MAP_GET_NEXT_KEY takes three times as
+// long, and begins anew when its key is deleted. Only a walk for what changed after an epoch (C7) depends on what
+// packets write meanwhile: it asks nq_export for the header, read under the sequence lock.
 func (t *tables) walk(table *ebpf.Map, p pace, wanted selection) (keys keyPieces, err error) {
 	for {
 		keys, err = t.walkOnce(table, p, wanted)
