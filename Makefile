@@ -113,6 +113,7 @@ test-ci:
 	$(MAKE) --no-print-directory test-kernels QUICK=1
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
 	@$(MAKE) --no-print-directory test-http2
+	@$(MAKE) --no-print-directory test-p4runtime
 	@$(MAKE) --no-print-directory test-package
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
@@ -236,6 +237,11 @@ ADVISORIES := TestUnreadAnswers|TestAnnouncedRequests|TestRapidReset|TestMadeYou
 .PHONY: test-advisories
 test-advisories: ## Run the tests of the HTTP/2 floods and of etcd's advisories
 	go test -count=1 -run '^($(ADVISORIES))' ./internal/gateway/grpcserver ./internal/gateway/serve ./internal/gateway/proxy
+
+.PHONY: test-p4runtime
+test-p4runtime: build p4-engine ## Drive a software switch with p4runtime-shell, which is installed from PyPI
+	@scripts/setup.sh test
+	go test -C tools/suites -count=1 ./p4runtime
 
 .PHONY: test-etcd
 test-etcd: build ## Run etcd's own tests through gateways that cache, with MEMBER=1 on members that read through a chain, or with KEYSPACE=1 on keyspaces. QUICK=1: a part, without MEMBER what CI runs

@@ -72,6 +72,7 @@ cni_packages() {
 test_packages() {
 	cni_packages
 	command -v python3 >/dev/null || echo python3
+	python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
 	command -v gcc >/dev/null || echo gcc
 	[ -e /usr/include/stdlib.h ] || echo libc6-dev
 	[ -e /usr/include/openssl/ssl.h ] || echo libssl-dev
