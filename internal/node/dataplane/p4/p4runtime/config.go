@@ -27,11 +27,9 @@ func (s *Server) SetForwardingPipelineConfig(
 	case p4v1.SetForwardingPipelineConfigRequest_COMMIT:
 		err = s.commitSaved(r)
 	case p4v1.SetForwardingPipelineConfigRequest_VERIFY, p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_SAVE,
-		p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT:
+		p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
+		p4v1.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT:
 		err = s.verify(r)
-	case p4v1.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT:
-		err = status.Error(codes.Unimplemented,
-			"the switch cannot keep its tables in a new pipeline: use VERIFY_AND_SAVE, write them, and COMMIT")
 	default:
 		err = invalid("a request has an action")
 	}
@@ -83,6 +81,14 @@ func (s *Server) verify(r *setRequest) error {
 	case p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT:
 		go s.attend(p)
 		return s.run(p)
+	case p4v1.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT:
+		err := s.reconcile(p)
+		if s.active == p {
+			go s.attend(p)
+		} else {
+			s.end(p)
+		}
+		return err
 	default:
 		s.end(p)
 	}

@@ -1,6 +1,7 @@
 package p4runtime
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +86,9 @@ func TestPipelineConfig(t *testing.T) {
 	broken.P4DeviceConfig = append(broken.P4DeviceConfig, "struct wrong\n"...)
 	unloadable := tinyConfig(t)
 	unloadable.P4DeviceConfig = append(unloadable.P4DeviceConfig, "apply {\n\tfly h.ethernet\n}\n"...)
-	for _, action := range []p4v1.SetForwardingPipelineConfigRequest_Action{verify, verifyAndSave, verifyAndCommit} {
+	for _, action := range []p4v1.SetForwardingPipelineConfigRequest_Action{
+		verify, verifyAndSave, verifyAndCommit, reconcile,
+	} {
 		for _, bad := range []*p4v1.ForwardingPipelineConfig{
 			nil, {P4Info: tinyInfo(t)}, {P4DeviceConfig: []byte("x")}, broken, unloadable,
 		} {
@@ -95,7 +98,6 @@ func TestPipelineConfig(t *testing.T) {
 	wantCode(t, c.set(p4v1.SetForwardingPipelineConfigRequest_UNSPECIFIED, tinyConfig(t)), codes.InvalidArgument)
 	wantCode(t, c.set(commit, nil), codes.NotFound)
 	wantCode(t, c.set(commit, tinyConfig(t)), codes.InvalidArgument)
-	wantCode(t, c.set(reconcile, tinyConfig(t)), codes.Unimplemented)
 	wantCode(t, c.set(verify, tinyConfig(t)), codes.OK)
 	c.wantConfig(nil)
 
@@ -123,6 +125,65 @@ func TestPipelineConfig(t *testing.T) {
 	wantCode(t, err, codes.NotFound)
 	_, err = c.SetForwardingPipelineConfig(c.ctx(), &setRequest{DeviceId: device, Role: "nobody"})
 	wantCode(t, err, codes.NotFound)
+}
+
+// TestReconcile: a new pipeline takes over what the present one holds; if it has no place for something, the present
+// one goes on.
+func TestReconcile(t *testing.T) {
+	r := newRig(t)
+	c := r.open("", &p4v1.Uint128{Low: 3})
+	c.wantNotice(codes.OK, c.id)
+	wantCode(t, c.set(reconcile, tinyConfig(t)), codes.OK) // there is nothing to take over
+	c.mark()
+	byDefault := &p4v1.TableEntry{
+		TableId: hosts, IsDefaultAction: true, Action: act(dropIt), Metadata: []byte("mine"),
+	}
+	wantCode(t, c.write(update(insert, host(1, 3)), update(modify, byDefault),
+		&p4v1.Update{Type: modify, Entity: register(marks, at(2), 1, 2)},
+		&p4v1.Update{Type: modify, Entity: counter(seen, at(9), 8)}), codes.OK)
+	filters := []*p4v1.Entity{entityOf(new(p4v1.TableEntry)),
+		entityOf(&p4v1.TableEntry{TableId: hosts, IsDefaultAction: true}), register(marks, at(2)),
+		counter(seen, at(9), 0)}
+	before, err := c.find(filters...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(*config.P4Info){
+		"a table less":   func(i *config.P4Info) { i.Tables = i.Tables[1:] },
+		"a smaller one":  func(i *config.P4Info) { i.Tables[0].Size = 1 },
+		"no counters":    func(i *config.P4Info) { i.Counters = nil },
+		"narrower marks": func(i *config.P4Info) { i.Registers[0].TypeSpec.GetBitstring().GetBit().Bitwidth = 8 },
+	} {
+		other := tinyConfig(t)
+		change(other.P4Info)
+		t.Log(what)
+		wantCode(t, c.set(reconcile, other), codes.InvalidArgument)
+		c.wantConfig(tinyConfig(t))
+		c.wantSame(before, filters)
+		if n := c.packetsOf(7); n != 0 { // and its marker comes, so the pipeline runs
+			t.Errorf("%d packets of an unknown host", n)
+		}
+	}
+	other := tinyConfig(t)
+	other.Cookie.Cookie++
+	wantCode(t, c.set(reconcile, other), codes.OK)
+	c.wantConfig(other)
+	c.wantSame(before, filters)
+	if n := c.packetsOf(7); n != 0 {
+		t.Errorf("%d packets of an unknown host in the new pipeline", n)
+	}
+	if running := r.running(); running != 1 {
+		t.Errorf("%d engines run for one pipeline", running)
+	}
+}
+
+// wantSame reads again what was read before.
+func (c *controller) wantSame(before, filters []*p4v1.Entity) {
+	c.Helper()
+	now, err := c.find(filters...)
+	if err != nil || !slices.EqualFunc(now, before, func(a, b *p4v1.Entity) bool { return proto.Equal(a, b) }) {
+		c.Errorf("%v, %v, want %v", now, err, before)
+	}
 }
 
 func (r *rig) running() (n int) {

@@ -21,6 +21,7 @@ type Engine interface {
 	Do(r *p4.Request) error
 	Put(port int, frame []byte) error
 	Open(network string) error
+	Pause(paused bool) error
 	ForCPU() <-chan p4.Left
 	Err() error
 	Close() error
