@@ -26,9 +26,11 @@ type kind string
 const (
 	plain   kind = "etcd"
 	gateway kind = "gateway" // in front of an etcd, and all keys are cached from their first read on
+	disks   kind = "disks"   // a keyspace on three disks
 	memory  kind = "memory"  // a keyspace in memory, and clients are at the gateway that is not active
 )
 
+// kinds are those that libraries' own tests run with.
 var kinds = []kind{plain, gateway, memory}
 
 // Addresses of servers. Clients' tests look for etcd at the first.
@@ -58,6 +60,10 @@ func serve(t *testing.T, k kind) {
 	case gateway:
 		startEtcd(t, behind)
 		startGateway(t, address, suite.StartChain(t, programs(t).netcraq), "--etcd-endpoints", behind, "--pin", "")
+	case disks:
+		up := exec.Command(programs(t).netcraq, "up", "--plane", "soft", "--keyspace", "--etcd-listen", address)
+		up.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+		start(t, address, up)
 	case memory:
 		cluster := suite.StartChain(t, programs(t).netcraq)
 		startGateway(t, active, cluster, "--memory")
