@@ -75,6 +75,10 @@ func TestGatewaySaysThatItServes(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	if said := log.text.String(); !strings.Contains(said, "cache=false") ||
+		!strings.Contains(said, "only forwards: --controllers or --cluster names the chain") {
+		t.Errorf("it does not say why it does not cache: %s", said)
+	}
 }
 
 func TestGatewayRefuses(t *testing.T) {

@@ -58,7 +58,7 @@ Exit status: that of the command, or 128 plus the number of the signal that ende
 is taken, 7 the lock was lost.`,
 		Example: "  netcraq lock backup -- pg_dump --file=backup.sql\n  netcraq lock deploy --try -- make deploy\n" +
 			"  netcraq lock cron --wait 10s --ttl 30s -- sh -c 'echo token $" + tokenVariable + "'",
-		Args: lockArguments, DisableFlagsInUseLine: true,
+		Args: lockArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runLock(cmd.Context(), cmd, &flags, args[0], args[1:])
 		},

@@ -1,0 +1,92 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// label is a text of a picture, with the box that it needs about.
+type label struct {
+	text                     string
+	left, right, base, above float64
+}
+
+var fontSize = regexp.MustCompile(`font-size:([0-9.]+)`)
+
+// labels returns the horizontal texts of an SVG picture.
+func labels(t *testing.T, svg []byte) (found []label) {
+	t.Helper()
+	turned := 0 // depth below a rotated group
+	for decoder := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return found
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			attributes := make(map[string]string)
+			for _, a := range e.Attr {
+				attributes[a.Name.Local] = a.Value
+			}
+			if turned > 0 || strings.Contains(attributes["transform"], "rotate") {
+				turned++
+			}
+			if e.Name.Local != "text" || turned > 0 {
+				continue
+			}
+			size := fontSize.FindStringSubmatch(attributes["style"])
+			if size == nil {
+				t.Fatalf("a text without a size: %v", attributes)
+			}
+			var l label
+			if err := decoder.DecodeElement(&l.text, &e); err != nil {
+				t.Fatal(err)
+			}
+			x, base, height := number(t, attributes["x"]), number(t, attributes["y"]), number(t, size[1])
+			l.left, l.right = x, x+height*0.5*float64(len(l.text))
+			l.base, l.above = base, base-height*0.7
+			found = append(found, l)
+		case xml.EndElement:
+			turned = max(0, turned-1)
+		}
+	}
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestLabelsAreApart: names of spans, lines, axes and ticks do not lie over one another, also where a failure and its
+// repair begin at almost the same time.
+func TestLabelsAreApart(t *testing.T) {
+	figure := example()
+	figure.Panels[0].Spans[0].From = 3.1
+	out := new(bytes.Buffer)
+	if err := figure.WriteSVG(out); err != nil {
+		t.Fatal(err)
+	}
+	found := labels(t, out.Bytes())
+	if len(found) < 20 {
+		t.Errorf("the picture has %d texts", len(found))
+	}
+	for i, a := range found {
+		for _, b := range found[:i] {
+			if a.left < b.right && b.left < a.right && a.above < b.base && b.above < a.base {
+				t.Errorf("%q lies over %q", a.text, b.text)
+			}
+		}
+	}
+}
