@@ -36,6 +36,7 @@ type Gateway struct {
 	waiting []func() // writes that wait for a session
 	push    pushing
 	era     string // of etcd's history, in which sessions begin
+	used    bool   // the gateway has had a session
 	looks   looks
 	met     met
 }
@@ -227,7 +228,7 @@ func (g *Gateway) openSession(l *life, then func()) {
 			g.lost(l)
 			return
 		}
-		l.create, l.mod = kv.Create, kv.Mod
+		l.create, l.mod, g.used = kv.Create, kv.Mod, true
 		g.pushAgain()
 		then()
 	})

@@ -6,13 +6,18 @@ package core
 // directory was empty.
 
 // Unplaced returns conditions in etcd under which nothing is placed: all of one element hold. Either the count says
-// so, or no gateway has used this etcd. An etcd whose count somebody deleted has other keys of gateways.
-func Unplaced(prefix string) [][]Cond {
-	n := namesBelow(prefix)
-	return [][]Cond{
-		{{Key: n.count, Kind: ExistsBelow, Value: fewest}},
-		{{Key: prefix, End: n.chain, Kind: CreateIs}, {Key: n.chain + "\x00", End: Behind(prefix), Kind: CreateIs}},
+// so, or no gateway has used this etcd. An etcd whose count somebody deleted has other keys of gateways, and one that
+// has none is not taken for unused by a gateway that has had a session in it.
+func (g *Gateway) Unplaced() [][]Cond {
+	n := &g.names
+	conditions := [][]Cond{{{Key: n.count, Kind: ExistsBelow, Value: fewest}}}
+	if g.used {
+		return conditions
 	}
+	return append(conditions, []Cond{
+		{Key: g.options.Prefix, End: n.chain, Kind: CreateIs},
+		{Key: n.chain + "\x00", End: Behind(g.options.Prefix), Kind: CreateIs},
+	})
 }
 
 // IfUnplaced returns the conditions of a write while the gateway does not serve: those of one element suffice. If
@@ -21,7 +26,7 @@ func (g *Gateway) IfUnplaced() [][]Cond {
 	if !g.on(WriteUnplaced) {
 		return [][]Cond{nil}
 	}
-	return Unplaced(g.options.Prefix)
+	return g.Unplaced()
 }
 
 // looks is what a gateway without a lasting session has read of etcd, in the state of any of its members.

@@ -43,9 +43,34 @@ func TestUnplaced(t *testing.T) {
 		"all but a revision":   {map[string]string{"own/ack/g.1": "", "own/chain": ""}, false},
 		"all but an exclusion": {map[string]string{"own/excluded/k": ""}, false},
 	} {
-		if got := slices.ContainsFunc(Unplaced("own/"), func(all []Cond) bool { return hold(all, c.kvs) }); got != c.want {
+		unused := New(Options{Prefix: "own/"}).Unplaced()
+		if got := slices.ContainsFunc(unused, func(all []Cond) bool { return hold(all, c.kvs) }); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestUnplacedAfterASession: a gateway that has had a session does not take etcd for unused when its keys are gone.
+func TestUnplacedAfterASession(t *testing.T) {
+	g := New(Options{Name: "g", Prefix: "own/"})
+	unplaced := func(kvs map[string]string) bool {
+		return slices.ContainsFunc(g.IfUnplaced(), func(all []Cond) bool { return hold(all, kvs) })
+	}
+	g.Start()
+	if !unplaced(nil) {
+		t.Error("no gateway has used etcd")
+	}
+	for _, e := range g.Effects() {
+		if call, is := e.(EtcdCall); is {
+			g.Returned(call.ID, &Result{Held: true, KVs: map[string]KV{"own/" + SessionPrefix + "g.1": {Create: 2, Mod: 2}}})
+		}
+	}
+	g.SessionLost("g.1")
+	if unplaced(nil) {
+		t.Error("another gateway may read objects")
+	}
+	if !unplaced(map[string]string{"own/" + CountName: CountOf(0, "")}) {
+		t.Error("the directory is empty")
 	}
 }
 

@@ -34,7 +34,10 @@ func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
 	defer cancel()
 	asked, kv := bootTime(), pb.NewKVClient(e.o.Etcd)
-	for _, conditions := range core.Unplaced(OwnPrefix) {
+	e.mu.Lock()
+	either := e.core.Unplaced()
+	e.mu.Unlock()
+	for _, conditions := range either {
 		answer, err := kv.Txn(ctx, &pb.TxnRequest{Compare: compares(conditions)})
 		if err != nil {
 			return false

@@ -93,6 +93,10 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 		kinds = []string{core.DirectoryPrefix}
 	case 3:
 		kinds = []string{core.EraName}
+	case 4, 5:
+		if w.All && w.allHadSessions() {
+			kinds = []string{""}
+		}
 	}
 	if !w.etcd.deleteOwn(kinds, "") {
 		return
@@ -102,7 +106,7 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	if rng.IntN(4) > 0 {
 		w.cutOff(rng, p.g)
 	}
-	anew := rng.IntN(2) == 0
+	anew := rng.IntN(2) == 0 && !w.All
 	for _, g := range w.gateways {
 		if anew && g != p.g && g.process != nil {
 			g.process.restart()
@@ -116,6 +120,11 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 			}
 		})
 	}
+}
+
+// allHadSessions reports whether no gateway takes an etcd without their keys for one that none has used.
+func (w *world) allHadSessions() bool {
+	return !slices.ContainsFunc(w.gateways, func(g *gateway) bool { return len(g.process.core.Unplaced()) > 1 })
 }
 
 // writeElsewhere has a client that does nothing else write a key at another gateway than one.
@@ -165,7 +174,8 @@ func (w *world) separate(rng *rand.Rand, victim *gateway) {
 }
 
 // deleteOwn deletes the gateways' keys of some kinds: those of a session, or all. It reports whether there was one.
-// Not all of the gateways' keys are deleted: etcd would look as if no gateway had used it.
+// Not all of the gateways' keys are deleted, unless in worlds that allow it: etcd would look as if no gateway had used
+// it.
 func (e *etcd) deleteOwn(kinds []string, lease string) bool {
 	var deleted []string
 	others := false
@@ -182,7 +192,7 @@ func (e *etcd) deleteOwn(kinds []string, lease string) bool {
 			others = true
 		}
 	}
-	if !others {
+	if !others && !e.w.All {
 		return false
 	}
 	next, changed := e.rev+1, false

@@ -87,7 +87,7 @@ func (p *process) look(id uint64, m core.Message, rev int64) {
 	question(w, p, func() looked {
 		rev := w.etcd.older()
 		era, count := w.etcd.at(eraKey, rev).kv.Value, w.etcd.at(countKey, rev).kv.Value
-		return looked{rev, w.etcd.unplaced(rev), p.began && p.core.InEra(era, count)}
+		return looked{rev, p.unplaced(rev), p.began && p.core.InEra(era, count)}
 	}, func(l looked) {
 		if p.ended {
 			return
@@ -104,8 +104,8 @@ func (p *process) lookLater(id uint64, m core.Message, rev int64) {
 }
 
 // unplaced reports whether nothing was placed at a revision.
-func (e *etcd) unplaced(rev int64) bool {
-	return slices.ContainsFunc(core.Unplaced(ownPrefix), func(conditions []core.Cond) bool {
-		return e.all(conditions, rev)
+func (p *process) unplaced(rev int64) bool {
+	return slices.ContainsFunc(p.core.Unplaced(), func(conditions []core.Cond) bool {
+		return p.g.w.etcd.all(conditions, rev)
 	})
 }

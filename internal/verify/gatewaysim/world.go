@@ -86,7 +86,7 @@ func run(c Config, traced bool) *Result {
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())
 	}
-	if c.Entries { // so that there is an era to delete
+	if c.Entries && !c.All { // so that there is an era to delete
 		w.etcd.beginEra("", "era 0")
 	}
 	for i := range c.Gateways {
