@@ -64,8 +64,9 @@ every acknowledged write is read from every node that must have it. The lab is r
 With --gateway every host of a controller also runs a member of etcd and a gateway, which are killed, paused and cut off too. Clients
 use all gateways at once: reads of keys and ranges, puts, deletions, transactions, leases, watches. Everything that they see is
 compared with etcd's history, revisions included. With --memory the gateways serve a keyspace in the memory of the chains, without
-an etcd, and the history is that of the keyspace. With --keyspace it is on disks: gateways also lose their data or find a wrong bit
-in it, all gateways are killed at once, all nodes lose their state at once, and all processes end at once.
+an etcd, and the history is that of the keyspace. With --keyspace it is on disks: gateways also lose their data, find
+a wrong bit in it or no space, all gateways are killed at once, all nodes lose their state at once, and all processes
+end at once.
 
 With --member every host of a controller also runs a member of an etcd that reads through the chain (netcraq etcd). Members are
 killed, paused for longer than their session lasts, cut off from each other or from the chain, removed and added again, as learners

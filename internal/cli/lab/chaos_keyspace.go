@@ -25,9 +25,9 @@ func runKeyspaceChaos(ctx context.Context, out, stderr io.Writer, name string, f
 	}
 	trial := chaos.KeyspaceOptions{
 		ServedOptions: served, Dir: keyspaceDataDir, Disks: countingDisks, AcceptLosses: acceptLosses,
-		Gateway: func(l *lab.Lab, h lab.Host) []string {
+		Gateway: func(l *lab.Lab, h lab.Host, dir string) []string {
 			return []string{
-				product, "keyspace", "--data-dir", keyspaceDataDir(l, h), "--listen", gatewayAddress(h), "--member", h.Name,
+				product, "keyspace", "--data-dir", dir, "--listen", gatewayAddress(h), "--member", h.Name,
 				"--controllers", strings.Join(l.Controllers(), ","),
 			}
 		},

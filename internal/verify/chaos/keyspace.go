@@ -13,8 +13,9 @@ import (
 // KeyspaceOptions describe a trial of a keyspace on disks. Every host of a controller also runs a gateway.
 type KeyspaceOptions struct {
 	ServedOptions
-	// Gateway returns the command line of the gateway on a host, and Dir its data directory.
-	Gateway func(l *lab.Lab, h lab.Host) []string
+	// Gateway returns the command line of the gateway on a host with a data directory, and Dir the data directory of one
+	// that has no small disk.
+	Gateway func(l *lab.Lab, h lab.Host, dir string) []string
 	Dir     func(l *lab.Lab, h lab.Host) string
 	// Disks returns how many gateways have a disk that counts.
 	Disks func(ctx context.Context, l *lab.Lab) (int, error)
@@ -33,7 +34,12 @@ type KeyspaceResult struct {
 // Keyspaces brings a cluster up, with a keyspace on disks, injects faults while clients work, and checks all that the
 // clients saw against the history. At the end all disks have to count. It removes the cluster in any case.
 func Keyspaces(ctx context.Context, o KeyspaceOptions) (*KeyspaceResult, error) {
-	control := &keyspaceControl{o: &o}
+	small, err := newSmallDisk()
+	if err != nil {
+		return nil, err
+	}
+	defer small.remove() //nolint:errcheck // the trial's result is more important
+	control := &keyspaceControl{o: &o, small: small}
 	result, _, err := serve(ctx, &o.ServedOptions, control.scene, control.whole)
 	if err != nil {
 		return nil, err
@@ -47,13 +53,20 @@ type keyspaceControl struct {
 	l        *lab.Lab
 	hosts    []lab.Host
 	services []*lab.Service
+	dirs     []string // of gateways
+	small    *smallDisk
 	damaged  int
 }
 
 func (c *keyspaceControl) scene(l *lab.Lab) scene {
 	c.l, c.hosts = l, l.Plan.With(lab.RoleController)
-	for _, h := range c.hosts {
-		c.services = append(c.services, l.Service(h.Name, "gateway-"+h.Name, c.o.Gateway(l, h)))
+	for i, h := range c.hosts {
+		dir := c.o.Dir(l, h)
+		if i == len(c.hosts)-1 {
+			dir = c.small.data()
+		}
+		c.dirs = append(c.dirs, dir)
+		c.services = append(c.services, l.Service(h.Name, "gateway-"+h.Name, c.o.Gateway(l, h, dir)))
 	}
 	return scene{
 		services: c.services, recipes: slices.Concat(gatewayRecipes, keyspaceRecipes),
@@ -96,6 +109,13 @@ func unchanged(before, now []uint32) (same int) {
 		}
 	}
 	return same
+}
+
+// startAgain starts the gateway of a number, and waits until it answers and the disks of all gateways count.
+func (c *keyspaceControl) startAgain(ctx context.Context, i int) error {
+	ctx, cancel := context.WithTimeout(ctx, formAgainWithin)
+	defer cancel()
+	return errors.Join(c.services[i].Start(), c.answers(ctx, i), c.allCount(ctx))
 }
 
 // answers waits until the gateway of a number answers.

@@ -22,6 +22,7 @@ var keyspaceRecipes = []recipe{
 	{"power", 3, 50 * time.Millisecond, 3 * time.Second, (*driver).power},
 	{"disk_emptied", 3, 50 * time.Millisecond, 4 * time.Second, (*driver).diskEmptied},
 	{"disk_damaged", 3, 50 * time.Millisecond, 2 * time.Second, (*driver).diskDamaged},
+	{"disk_full", 2, 50 * time.Millisecond, 4 * time.Second, (*driver).diskFull},
 }
 
 // KeyspaceKinds lists the kinds of faults of a trial of a keyspace on disks.
@@ -116,14 +117,12 @@ func (d *driver) diskLost(take func(dir string) error) *fault {
 		return nil
 	}
 	c, i := d.keyspace, slices.Index(d.gateways, s)
-	dir := c.o.Dir(c.l, c.hosts[i])
+	dir := c.dirs[i]
 	return &fault{
 		hosts: []string{s.Name, host}, alone: true,
 		begin: func(context.Context) error { return errors.Join(s.Kill(), take(dir)) },
 		end: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, formAgainWithin)
-			defer cancel()
-			if err := errors.Join(s.Start(), c.answers(ctx, i), c.allCount(ctx)); err != nil {
+			if err := c.startAgain(ctx, i); err != nil {
 				return err
 			}
 			aside, err := filepath.Glob(filepath.Join(dir, journal.DamagedPrefix+"*"))

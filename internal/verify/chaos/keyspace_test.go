@@ -1,12 +1,18 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -27,6 +33,40 @@ func TestFormAgainAwaitsTheLoss(t *testing.T) {
 	}}}
 	if err := c.formAgain(t.Context(), before, func() []uint32 { return now }); err != nil || asked != 4 {
 		t.Errorf("the operator looked %d times: %v", asked, err)
+	}
+}
+
+// A full disk takes nothing, not even behind a write-ahead log that had space in advance, and the log is as it was.
+func TestSmallDisk(t *testing.T) {
+	roottest.Need(t)
+	s, err := newSmallDisk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.remove() //nolint:errcheck // the test has failed otherwise
+	segment := filepath.Join(s.data(), "wal", "0.wal")
+	text := append([]byte("entries"), make([]byte, 1<<20)...)
+	err = errors.Join(os.MkdirAll(filepath.Dir(segment), 0o700), os.WriteFile(segment, text, 0o600), s.fill())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(segment); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%d bytes of %d: %v", len(got), len(text), err)
+	}
+	f, err := os.OpenFile(segment, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const behind = 512 << 10
+	if _, err := f.WriteAt(text, behind); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a write: %v", err)
+	}
+	if err := s.empty(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(text, behind); err != nil {
+		t.Errorf("with space: %v", err)
 	}
 }
 
