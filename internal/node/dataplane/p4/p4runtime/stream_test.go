@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/netcraq/netcraq/internal/platform/roottest"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // frameTo is an IPv4 frame to a host.
@@ -130,21 +133,53 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
+// TestSlowController: a controller that does not read loses packets, and then its stream instead of a notice.
+func TestSlowController(t *testing.T) {
+	s := New(Options{Device: device})
+	c := s.join()
+	notices, err := s.elections.update(c.number, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range queued {
+		s.notify(notices)
+	}
+	c.report(invalid("no room"), new(p4v1.StreamError))
+	select {
+	case <-c.slow:
+		t.Error("an error report ends the stream")
+	default:
+	}
+	for range 2 {
+		s.notify(notices)
+	}
+	select {
+	case <-c.slow:
+	default:
+		t.Error("a notice is lost, and the stream goes on")
+	}
+	s.leave(c)
+}
+
 // TestPorts: frames come in by network interfaces, of one pipeline only: a commit passes them on to the next.
 func TestPorts(t *testing.T) {
 	roottest.Need(t)
-	c := primary(t, "lo")
+	r := newRig(t, "lo")
+	r.enterNetwork()
+	c := r.primary()
 	wantCode(t, c.set(verifyAndSave, tinyConfig(t)), codes.OK)
 	wantCode(t, c.set(commit, nil), codes.OK)
-	receiver, err := net.ListenPacket("udp", "127.35.0.1:0")
-	if err != nil {
+	var receiver net.PacketConn
+	var conn net.Conn
+	if err := r.inside.Do(func() (err error) {
+		if receiver, err = net.ListenPacket("udp", "127.35.0.1:0"); err == nil {
+			conn, err = net.Dial("udp", receiver.LocalAddr().String())
+		}
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	defer receiver.Close()
-	conn, err := net.Dial("udp", receiver.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer conn.Close()
 	for _, token := range []string{"the first", "the second"} {
 		if _, err := conn.Write([]byte(token)); err != nil {
@@ -155,6 +190,26 @@ func TestPorts(t *testing.T) {
 			t.Errorf("packet %v, want %q once, by port 0", m, token)
 		}
 	}
+}
+
+// enterNetwork gives the engines a network namespace, where nobody else sends.
+func (r *rig) enterNetwork() {
+	r.Helper()
+	inside, err := thread.Start(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(lo)
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(inside.Close)
+	r.inside = inside
 }
 
 // udpAt is where the contents of a datagram begin in its frame.

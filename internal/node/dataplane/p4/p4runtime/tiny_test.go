@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
 
@@ -66,6 +67,7 @@ type rig struct {
 	p4v1.P4RuntimeClient
 	engines []Engine // that were started
 	wrap    func(Engine) Engine
+	inside  *thread.Thread // of the engines' network namespace; nil: the process's
 }
 
 func newRig(t *testing.T, ports ...string) *rig {
@@ -74,7 +76,7 @@ func newRig(t *testing.T, ports ...string) *rig {
 	r := &rig{T: t, wrap: func(e Engine) Engine { return e }}
 	r.server = New(Options{Device: device, Ports: ports, Log: slog.New(slog.DiscardHandler),
 		Start: func(program []byte) (Engine, error) {
-			e, err := p4.StartSWX(program, p4.EngineMegabytes)
+			e, err := r.start(program)
 			if err != nil {
 				return nil, err
 			}
@@ -105,6 +107,17 @@ func newRig(t *testing.T, ports ...string) *rig {
 	return r
 }
 
+func (r *rig) start(program []byte) (e *p4.SWX, err error) {
+	if r.inside == nil {
+		return p4.StartSWX(program, p4.EngineMegabytes)
+	}
+	err = r.inside.Do(func() (err error) {
+		e, err = p4.StartSWX(program, p4.EngineMegabytes)
+		return err
+	})
+	return e, err
+}
+
 func (r *rig) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	r.Cleanup(cancel)
@@ -131,12 +144,17 @@ func (r *rig) open(role string, id *p4v1.Uint128) *controller {
 }
 
 // primary is a controller that was told that it is primary, of a switch with the tiny program.
-func primary(t *testing.T, ports ...string) *controller {
+func primary(t *testing.T) *controller {
 	t.Helper()
-	c := newRig(t, ports...).open("", &p4v1.Uint128{Low: 1})
-	c.wantNotice(codes.OK, &p4v1.Uint128{Low: 1})
-	if err := c.set(p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT, tinyConfig(t)); err != nil {
-		t.Fatal(err)
+	return newRig(t).primary()
+}
+
+func (r *rig) primary() *controller {
+	r.Helper()
+	c := r.open("", &p4v1.Uint128{Low: 1})
+	c.wantNotice(codes.OK, c.id)
+	if err := c.set(verifyAndCommit, tinyConfig(r)); err != nil {
+		r.Fatal(err)
 	}
 	return c
 }
