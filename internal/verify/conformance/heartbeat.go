@@ -18,11 +18,11 @@ func testHeart() chain.Heart {
 		SetID: 1, Incarnation: 99}
 }
 
-// addHeart reads a line "heart node=... generation=... incarnation=...".
+// addHeart reads a line "heart node=... set=... incarnation=...".
 func (c *Case) addHeart(w *words) {
 	h := testHeart()
 	h.Node = uint32(w.number("node", 32, uint64(h.Node)))
-	h.SetID = uint32(w.number("generation", 32, uint64(h.SetID)))
+	h.SetID = uint32(w.number("set", 32, uint64(h.SetID)))
 	h.Incarnation = w.number("incarnation", 64, h.Incarnation)
 	c.State.Heart = &h
 }
@@ -33,7 +33,7 @@ func (c *Case) heartbeat(w *words) []byte {
 	h := wire.Heartbeat{
 		Answer: w.flag("answer"), Granter: uint8(w.number("granter", 8, 0)), Majority: uint8(w.number("majority", 8, 1)),
 		Node:        uint32(w.number("node", 32, uint64(t.Node))),
-		SetID:       uint32(w.number("generation", 32, uint64(t.SetID))),
+		SetID:       uint32(w.number("set", 32, uint64(t.SetID))),
 		Incarnation: w.number("incarnation", 64, t.Incarnation), Request: w.number("request", 64, defaultRequest),
 		Stamp: Now + uint64(w.duration("stamp")), Lease: uint64(w.duration("lease")),
 	}
@@ -68,7 +68,7 @@ func showHeartbeat(b []byte) (string, error) {
 	l.number("granter", uint64(h.Granter))
 	l.number("majority", uint64(h.Majority))
 	l.number("node", uint64(h.Node))
-	l.number("generation", uint64(h.SetID))
+	l.number("set", uint64(h.SetID))
 	l.number("incarnation", h.Incarnation)
 	if h.Request != defaultRequest {
 		l.number("request", h.Request)
