@@ -20,6 +20,7 @@ import (
 var foreign = []string{
 	"net", "file", "help", "version", // nsenter, pg_dump; every command's
 	"kubeconfig", // kubectl
+	"user",       // etcdctl
 }
 
 var (
