@@ -33,6 +33,22 @@ type Options struct {
 	Controllers []string // of the chain's cluster
 	Gateways    int
 	Dir         string // of their disks
+	QuotaBytes  uint64 // of the memory of each; 0: the gateways' default
+}
+
+// dir is the directory of a gateway's disk.
+func (o *Options) dir(i int) string { return filepath.Join(o.Dir, fmt.Sprint(i)) }
+
+// gateway starts a gateway, or starts it again.
+func (o *Options) gateway(ctx context.Context, i int) (*etcdgateway.Process, error) {
+	return etcdgateway.StartProcess(ctx, func(listen string) []string {
+		line := []string{o.Netcraq, "keyspace", "--name", name, "--data-dir", o.dir(i), "--member", fmt.Sprint(i),
+			"--listen", listen, "--controllers", strings.Join(o.Controllers, ",")}
+		if o.QuotaBytes > 0 {
+			line = append(line, "--quota-bytes", fmt.Sprint(o.QuotaBytes))
+		}
+		return line
+	})
 }
 
 // Servers are gateways, each a process with a disk.
@@ -49,10 +65,7 @@ func Start(ctx context.Context, o Options) (_ *Servers, err error) {
 		}
 	}()
 	for i := range o.Gateways {
-		p, err := etcdgateway.StartProcess(ctx, func(listen string) []string {
-			return []string{o.Netcraq, "keyspace", "--name", name, "--data-dir", filepath.Join(o.Dir, fmt.Sprint(i)),
-				"--listen", listen, "--controllers", strings.Join(o.Controllers, ",")}
-		})
+		p, err := o.gateway(ctx, i)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/eval/bench"
@@ -28,7 +29,7 @@ const dataInMemory = "/dev/shm"
 func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 	o := etcdmember.Defaults()
 	o.Alone = true
-	parent, inMemory := ".", false
+	parent, inMemory, fill := ".", false, ""
 	c := &cobra.Command{
 		Use:   "keyspace",
 		Short: "A keyspace on disks compared with an etcd cluster, both with the same disks (root)",
@@ -36,16 +37,26 @@ func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 of three members, with the data of both on the same file system. The same clients send ranges, lists of 100 keys, puts and
 transactions to all servers of either side, in turn within each round: first etcd's own client, then one that makes its frames
 itself. One client alone measures the latency of puts. Keys are drawn by Zipf's distribution. Ratios are medians of the rounds'
-ratios. The CPU time of ours includes the nodes' agents and the controller.`,
+ratios. The CPU time of ours includes the nodes' agents and the controller.
+
+With --fill there is no etcd: the keyspace is filled with so many bytes of keys and values, and compacted. The memory of the
+gateways is compared with what they store, and one of them is killed and started again.`,
 		Example: `  netcraq bench keyspace
-  netcraq bench keyspace --in-memory --json`,
+  netcraq bench keyspace --in-memory --json
+  netcraq bench keyspace --fill 1GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			if inMemory {
+				parent = dataInMemory
+			}
+			if fill != "" {
+				return reportBench(c, out, func(ctx context.Context) (*filledBench, error) {
+					r, err := runFillKeyspace(ctx, o, parent, fill)
+					return &filledBench{r, bench.ThisHost()}, err
+				})
+			}
 			return reportBench(c, out, func(ctx context.Context) (*memberBench, error) {
-				o.Progress = out.progress()
-				if inMemory {
-					parent = dataInMemory
-				}
 				r, err := runBenchKeyspace(ctx, o, parent)
 				if errors.As(err, new(*etcdgateway.OptionError)) {
 					err = cli.UsageError(err)
@@ -58,6 +69,8 @@ ratios. The CPU time of ours includes the nodes' agents and the controller.`,
 	addEtcdFlag(f, &o.Etcd)
 	f.StringVar(&parent, "dir", parent, "`directory` on whose file system the data of both is")
 	f.BoolVar(&inMemory, "in-memory", false, "have the data in memory, so that a sync costs next to nothing")
+	f.StringVar(&fill, "fill", "", "fill the keyspace with `bytes`, such as 1GiB, and measure its memory, without etcd")
+	f.IntVar(&o.Members, "gateways", o.Members, "number of gateways, and of members of etcd")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
 	f.IntVar(&o.Conns, "conns", o.Conns, "connections to the servers of each side in turn")
 	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys")
@@ -69,7 +82,44 @@ ratios. The CPU time of ours includes the nodes' agents and the controller.`,
 	return c
 }
 
-func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) (_ *etcdmember.Result, err error) {
+// filledBench is a report with its machine.
+type filledBench struct {
+	*etcdkeyspace.Filled
+	bench.Host
+}
+
+// Summary also names the machine.
+func (b *filledBench) Summary() string { return b.Filled.Summary() + "\n" + b.Host.String() }
+
+// runFillKeyspace fills a keyspace.
+func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size string) (r *etcdkeyspace.Filled, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	bytes, err := humanize.ParseBytes(size)
+	if err == nil && bytes < leastFill {
+		err = fmt.Errorf("want at least %s", humanize.IBytes(leastFill))
+	}
+	if err != nil {
+		return nil, cli.UsageError(fmt.Errorf("--fill %s: %w", size, err))
+	}
+	product, err := cli.ProductPath()
+	if err != nil {
+		return nil, err
+	}
+	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, controllers []string) error {
+		r, err = etcdkeyspace.Fill(ctx, etcdkeyspace.FillOptions{
+			Options: etcdkeyspace.Options{Netcraq: product, Controllers: controllers, Gateways: o.Members, Dir: dir},
+			Bytes:   bytes, ValueBytes: o.ValueBytes, Seed: o.Seed, Progress: o.Progress,
+		})
+		return err
+	})
+}
+
+// leastFill is the least memory that can be told from the gateways' own.
+const leastFill = 1 << 20
+
+func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) (r *etcdmember.Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,27 +127,38 @@ func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) 
 	if err != nil {
 		return nil, err
 	}
+	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, controllers []string) error {
+		o.Ours = "keyspace"
+		o.About = fmt.Sprintf("keyspace: %d gateways, each a process; chain of 3 XDP nodes in a lab, read through the network", o.Members)
+		o.Dir = filepath.Join(dir, "etcd")
+		o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
+			return etcdkeyspace.Start(ctx, etcdkeyspace.Options{
+				Netcraq: product, Controllers: controllers, Gateways: o.Members, Dir: filepath.Join(dir, "keyspace"),
+			})
+		}
+		r, err = etcdmember.Run(ctx, o)
+		return err
+	})
+}
+
+// withKeyspaceLab calls use with a new directory for data and the controllers of a lab, and removes both.
+func withKeyspaceLab(ctx context.Context, o *etcdmember.Options, parent string,
+	use func(dir string, controllers []string) error,
+) (err error) {
 	dir, err := owned.Dir(parent, "netcraq-bench-", os.RemoveAll)
 	if err != nil {
-		return nil, fmt.Errorf("a directory for the data: %w; --dir names another one", err)
+		return fmt.Errorf("a directory for the data: %w; --dir names another one", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	l, err := openKeyspaceLab(ctx, o.Progress)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() {
 		_, downErr := lab.Down(context.WithoutCancel(ctx), l.Name)
 		err = errors.Join(err, downErr)
 	}()
-	o.Ours, o.About = "keyspace", "keyspace: 3 gateways, each a process; chain of 3 XDP nodes in a lab, read through the network"
-	o.Dir = filepath.Join(dir, "etcd")
-	o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
-		return etcdkeyspace.Start(ctx, etcdkeyspace.Options{
-			Netcraq: product, Controllers: l.Controllers(), Gateways: o.Members, Dir: filepath.Join(dir, "keyspace"),
-		})
-	}
-	return etcdmember.Run(ctx, o)
+	return use(dir, l.Controllers())
 }
 
 // openKeyspaceLab starts a cluster whose controller may have the record of a keyspace.

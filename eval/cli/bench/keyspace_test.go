@@ -41,10 +41,27 @@ func TestBenchKeyspace(t *testing.T) {
 }
 
 func TestBenchKeyspaceRefusesWrongOptions(t *testing.T) {
-	for _, args := range [][]string{{"--seconds", "0"}, {"--keys", "150"}, {"--conns", "2"}} {
+	for _, args := range [][]string{{"--seconds", "0"}, {"--keys", "150"}, {"--conns", "2"}, {"--fill", "much"}, {"--fill", "1kB"}} {
 		out, code, err := clitest.Netcraq(append([]string{"bench", "keyspace"}, args...)...)
 		if code != cli.ExitUsage || out != "" {
 			t.Errorf("%v: exit status %d, %v, %q", args, code, err, out)
 		}
+	}
+}
+
+func TestFillKeyspace(t *testing.T) {
+	roottest.Need(t)
+	out, code, err := clitest.Netcraq("bench", "keyspace", "--fill", "8MiB", "--gateways", "1", "--dir", t.TempDir(), "--json")
+	var report struct {
+		Ratio    float64 `json:"resident_ratio"`
+		Restart  float64 `json:"restart_seconds"`
+		Stored   int64   `json:"stored_bytes"`
+		Resident []int64 `json:"resident_bytes"`
+	}
+	if code != 0 || json.Unmarshal([]byte(out), &report) != nil {
+		t.Fatalf("exit status %d, %v, %q", code, err, out)
+	}
+	if report.Ratio < 1 || report.Restart <= 0 || report.Stored < 8e6 || len(report.Resident) != 1 || report.Resident[0] < report.Stored {
+		t.Errorf("%+v", report)
 	}
 }
