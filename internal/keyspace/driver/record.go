@@ -115,10 +115,11 @@ func (d *Driver) tick() {
 }
 
 // rank is the place of this gateway among all; -1: it is not registered. The first begins a recovery, and the next one
-// if it does not. Those whose disks the recovery does not concern come last.
+// if it does not. Those whose disks the recovery does not concern come last, but for the one that begins a keyspace with
+// contents: clients wait for it.
 func (d *Driver) rank(r core.Record) int {
 	rank := slices.IndexFunc(d.state.Gateways, func(g Gateway) bool { return g.Disk == d.disk })
-	if rank >= 0 && !slices.Contains(r.Active.Set, d.disk) && !slices.Contains(r.Next, d.disk) {
+	if rank >= 0 && d.first == nil && !slices.Contains(r.Active.Set, d.disk) && !slices.Contains(r.Next, d.disk) {
 		rank += 10
 	}
 	return rank
