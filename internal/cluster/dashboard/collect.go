@@ -35,7 +35,8 @@ type Source struct {
 
 // collector keeps the newest view of a cluster, and its events.
 type collector struct {
-	source Source
+	source   Source
+	audience *audience // nodes and gateways are asked while there is one
 
 	mu      sync.Mutex
 	view    *View
@@ -50,7 +51,7 @@ func newCollector(source Source) *collector {
 	if source.Gateways != nil {
 		view.Gateways = source.Gateways.Gateways
 	}
-	return &collector{source: source, view: view, changed: make(chan struct{})}
+	return &collector{source: source, audience: newAudience(), view: view, changed: make(chan struct{})}
 }
 
 // run follows the cluster until ctx ends.
@@ -161,7 +162,7 @@ func (c *collector) followMap(ctx context.Context) {
 func (c *collector) askAgents(ctx context.Context) {
 	var before []*agent.Report
 	var asked time.Time
-	for {
+	for c.audience.await(ctx) {
 		c.mu.Lock()
 		m := c.view.Map
 		c.mu.Unlock()
@@ -189,7 +190,7 @@ func (c *collector) inspect(ctx context.Context, nodes []topology.Node) []*agent
 }
 
 func (c *collector) askGateways(ctx context.Context) {
-	for {
+	for c.audience.await(ctx) {
 		keys, failed, err := c.source.Gateways.Hottest(ctx, maxKeys)
 		c.update(func(v *View) {
 			v.Keys, v.Failed = keys, failed

@@ -141,6 +141,7 @@ func (s *Server) names(hostport string) bool {
 }
 
 func (s *Server) document(w http.ResponseWriter, _ *http.Request) {
+	s.collector.audience.glance(time.Now())
 	text, _, err := s.collector.document()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -159,6 +160,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many pages follow: close one", http.StatusServiceUnavailable)
 		return
 	}
+	defer s.collector.audience.enter()()
 	w.Header().Set("Content-Type", "text/event-stream")
 	to := http.NewResponseController(w)
 	for {
