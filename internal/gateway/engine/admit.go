@@ -96,12 +96,21 @@ func (x *Txns) attempt(ctx context.Context, c *request, conditions []*pb.Compare
 		if checks {
 			err = x.explain(ctx, c, err)
 		}
-		if fits && f.needs > max(c.own, 1) && errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) { // etcd executed nothing
-			x.most.Store(int64(f.needs - 1))
+		if fits && x.learns(c, f, err) {
 			continue
 		}
 		return f, answer, err
 	}
+}
+
+// learns takes etcd's answer to a form that fits into the limit that is known, and reports whether etcd has refused it,
+// executing nothing, because its limit is lower.
+func (x *Txns) learns(c *request, f *form, err error) bool {
+	if f.needs <= max(c.own, 1) || !errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) {
+		return false
+	}
+	x.most.Store(int64(f.needs - 1))
+	return true
 }
 
 // admit has etcd check a client's transaction that is to be executed in another arrangement: its limit of operations, and that

@@ -35,6 +35,9 @@ func (x *Txns) follow(ctx context.Context, c *request) error {
 	p.list(t)
 	f := formOf(nil, looks(p.conditions), nil, limit)
 	answer, err := x.kv.Txn(ctx, f.txn)
+	if f.needs <= limit && x.learns(c, f, err) {
+		return x.follow(ctx, c)
+	}
 	if err != nil {
 		return err
 	}

@@ -450,3 +450,21 @@ func TestRefusedAsByEtcd(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestAllConditionsOfALowLimit: a transaction with as many conditions as etcd allows is executed, also by a gateway that
+// does not know yet that the members' limit is below the default.
+func TestAllConditionsOfALowLimit(t *testing.T) {
+	const most = 70
+	etcd := etcdtest.FreePort(t)
+	startMember(t, etcd, etcdtest.FreePort(t), func(c *embed.Config) { c.MaxTxnOps = most })
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	a.hot(t, "placed")
+	conditions := make([]clientv3.Cmp, most)
+	for i := range conditions {
+		conditions[i] = clientv3.Compare(clientv3.CreateRevision(fmt.Sprintf("k/%03d", i)), "=", 0)
+	}
+	answer, err := a.client.Txn(t.Context()).If(conditions...).Then(clientv3.OpPut("placed", "new")).Commit()
+	if err != nil || !answer.Succeeded {
+		t.Errorf("%v: %v", answer, err)
+	}
+}
