@@ -28,7 +28,7 @@ const (
 	writers = 16
 	// again is the part of the keys that are put a second time, so that a compaction has something to remove.
 	again = 0.1
-	// tries is how often a transaction is sent whose outcome is unknown; it puts the same again.
+	// tries is how often a transaction is sent before its error counts: its outcome may be unknown, and it puts the same.
 	tries = 5
 	// stillFor is how long the gateways' memory must not shrink until a compaction counts as done.
 	stillFor = 5 * time.Second
@@ -44,14 +44,14 @@ type FillOptions struct {
 	Bytes      uint64 // of keys and values
 	ValueBytes int
 	Seed       uint64
-	Progress   func(string) // nil: nobody listens
+	Progress   func(string) // nil: no progress is reported
 }
 
-// Filled is what a keyspace takes that has been filled, and how soon a gateway of it is back after kill -9.
+// Filled is the memory and disk space of a filled keyspace, and the time of a restart after kill -9.
 type Filled struct {
-	ResidentRatio  float64 `json:"resident_ratio"` // of a gateway to what is stored, after a compaction: the median of the gateways
+	ResidentRatio  float64 `json:"resident_ratio"` // ResidentBytes to StoredBytes: the median
 	StoredBytes    int64   `json:"stored_bytes"`   // keys and values
-	ResidentBytes  []int64 `json:"resident_bytes"` // of each gateway
+	ResidentBytes  []int64 `json:"resident_bytes"` // of each gateway, after a compaction
 	DiskBytes      []int64 `json:"disk_bytes"`     // of each gateway's directory
 	Keys           int     `json:"keys"`
 	ValueBytes     int     `json:"value_bytes"`
@@ -122,7 +122,7 @@ func (o *FillOptions) fill(ctx context.Context, c *clientv3.Client, keys int, un
 	return group.Wait()
 }
 
-// putAll puts keys, and counts the times at which the outcome was unknown.
+// putAll puts keys. It repeats a transaction that failed, and counts that.
 func putAll(ctx context.Context, c *clientv3.Client, puts []clientv3.Op, unknown *atomic.Int64) (err error) {
 	for range tries {
 		if _, err = c.Txn(ctx).Then(puts...).Commit(); err == nil || ctx.Err() != nil {

@@ -18,11 +18,11 @@ func (r *Filled) Table() (header []string, rows [][]string) {
 	return []string{"gateway", "memory", "to what is stored", "disk"}, rows
 }
 
-// Summary says what was stored, and how soon.
+// Summary describes the load and the restart.
 func (r *Filled) Summary() string {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Millisecond) }
-	return fmt.Sprintf("%s in %s keys with values of %d bytes, put in %v, a tenth of them twice, %d transactions of unknown outcome; "+
-		"memory after a compaction.\n"+
+	return fmt.Sprintf("%s in %s keys with values of %d bytes, put in %v, a tenth of them twice, "+
+		"%d transactions of unknown outcome; memory after a compaction.\n"+
 		"A gateway that was killed answered %v after its start, all keys there.",
 		humanize.IBytes(uint64(r.StoredBytes)), humanize.Comma(int64(r.Keys)), r.ValueBytes, seconds(r.FillSeconds),
 		r.Unknown, seconds(r.RestartSeconds))

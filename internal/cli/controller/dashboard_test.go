@@ -120,7 +120,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestWhoSeesDashboards: programs of this machine, else holders of a certificate, and without certificates nobody.
+// TestWhoSeesDashboards: loopback is plain, another address needs a client certificate, and is refused without --identity.
 func TestWhoSeesDashboards(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	if err := security.Make(dir, []string{"127.0.0.1"}, clitest.Formed); err != nil {

@@ -170,14 +170,20 @@ func TestKeyspaceRefuses(t *testing.T) {
 	}
 }
 
+// filledEtcd starts an etcd with keys and leases.
+func filledEtcd(ctx context.Context, t *testing.T) (*etcdtest.Member, *etcdtest.Kept) {
+	t.Helper()
+	plain, kept := etcdtest.Start(t, 1, nil).Members[0], new(etcdtest.Kept)
+	etcdtest.Fill(ctx, t, plain.ClientURL())
+	kept.Use(ctx, t, plain.ClientURL())
+	return plain, kept
+}
+
 // A keyspace begins with the contents of an etcd, and a plain etcd goes on with the contents of the keyspace.
 func TestImport(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	plain := etcdtest.Start(t, 1, nil).Members[0]
-	etcdtest.Fill(ctx, t, plain.ClientURL())
-	var kept etcdtest.Kept
-	kept.Use(ctx, t, plain.ClientURL())
+	plain, kept := filledEtcd(ctx, t)
 	file := etcdtest.Save(ctx, t, plain.ClientURL())
 	m := clitest.StartManaged(t, "127.77.67.1", "--shards", "1", "--replicas", "1")
 	m.StartNode("n", "127.77.67.2:4411")
@@ -205,20 +211,20 @@ func TestImport(t *testing.T) {
 func TestImportOfARunningEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	plain := etcdtest.Start(t, 1, nil).Members[0]
-	etcdtest.Fill(ctx, t, plain.ClientURL())
-	var kept etcdtest.Kept
-	kept.Use(ctx, t, plain.ClientURL())
+	plain, kept := filledEtcd(ctx, t)
 	m := clitest.StartManaged(t, "127.77.71.1", "--shards", "1", "--replicas", "1")
 	address, disk := "127.77.71.2:2379", filepath.Join(t.TempDir(), "disk")
-	flags := []string{"--data-dir", disk, "--member", "first", "--listen", "127.77.71.2:2381", "--etcd-endpoints", plain.ClientURL()}
+	flags := []string{
+		"--data-dir", disk, "--member", "first", "--listen", "127.77.71.2:2381", "--etcd-endpoints", plain.ClientURL(),
+	}
 	m.StartNode("n", "127.77.71.2:4411")
 	m.Await("a chain", clitest.FullyReplicated(1))
 	said, complained, status := m.Ask(append([]string{"keyspace", "import"}, flags...)...)
 	if status != 0 || !strings.Contains(said, "begins at revision") {
 		t.Fatalf("%d: %s%s", status, said, complained)
 	}
-	if _, err := plain.Client.Put(ctx, "late", "value"); err == nil || !strings.Contains(err.Error(), "user name is empty") {
+	_, err := plain.Client.Put(ctx, "late", "value")
+	if err == nil || !strings.Contains(err.Error(), "user name is empty") {
 		t.Errorf("a write after the import: %v, want it refused without a user", err)
 	}
 	_, complained, status = m.Ask(append([]string{"keyspace", "import"}, flags...)...)

@@ -120,7 +120,7 @@ func switchClient(t *testing.T, address string, c credentials.TransportCredentia
 	return p4v1.NewP4RuntimeClient(conn)
 }
 
-// tlsOf is what a controller of another make has of an identity.
+// tlsOf returns the TLS configuration that another vendor's controller makes of an identity.
 func tlsOf(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	cert, key, authority := security.Files(dir)

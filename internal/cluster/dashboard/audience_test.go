@@ -24,14 +24,7 @@ func TestAudience(t *testing.T) {
 	}
 	ctx, leave := context.WithTimeout(t.Context(), time.Minute)
 	defer leave()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := follow(ctx, t, server)
 	if !a.await(ctx) {
 		t.Error("a page that follows does not count")
 	}
@@ -43,7 +36,8 @@ func TestAudience(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("a page that left still counts")
 	}
-	if answer, err = http.Get(server.URL + "/document.json"); err != nil {
+	answer, err := http.Get(server.URL + "/document.json")
+	if err != nil {
 		t.Fatal(err)
 	}
 	answer.Body.Close()

@@ -67,14 +67,7 @@ func TestEvents(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := follow(ctx, t, server)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	next := func() string {
@@ -114,4 +107,18 @@ func TestEvents(t *testing.T) {
 	if refused.StatusCode != http.StatusServiceUnavailable {
 		t.Error(refused.Status)
 	}
+}
+
+// follow opens the stream of documents, as a page does.
+func follow(ctx context.Context, t *testing.T, server *httptest.Server) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -242,9 +241,8 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 		b.hot(t, key)
 	}
 	seen := direct.Watch(within, "k")
-	line.answers.Lock()
-	answers := sync.OnceFunc(line.answers.Unlock)
-	defer answers()
+	release := line.hold()
+	defer release()
 	written := make(chan error, 1)
 	go func() {
 		_, err := b.client.Put(within, "k", "2")
@@ -257,7 +255,7 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 	must(direct.Put(within, "k", "3"))(t)
 	must(direct.Put(within, "compared", "3"))(t)
 	excluded("compared") // and so k was compared too
-	answers()
+	release()
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,12 @@ type line struct {
 	closed   bool
 }
 
+// hold holds answers up until release is called.
+func (w *line) hold() (release func()) {
+	w.answers.Lock()
+	return sync.OnceFunc(w.answers.Unlock)
+}
+
 func startLine(t *testing.T, to string) *line {
 	t.Helper()
 	w := &line{listener: must(net.Listen("tcp", "127.0.0.1:0"))(t), silent: make(chan struct{})}

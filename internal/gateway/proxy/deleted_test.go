@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -79,9 +78,8 @@ func TestSessionIsDeletedWhileItsWatchIsLate(t *testing.T) {
 	b.hot(t, "k")
 	a.hot(t, "k")
 
-	line.answers.Lock()
-	answers := sync.OnceFunc(line.answers.Unlock)
-	defer answers()
+	release := line.hold()
+	defer release()
 	must(direct.Delete(within, string(session.Key)))(t)
 	network.set(1)
 	written := make(chan error, 1)
@@ -99,7 +97,7 @@ func TestSessionIsDeletedWhileItsWatchIsLate(t *testing.T) {
 		now := must(direct.Get(within, string(session.Key)))(t).Kvs
 		return len(now) == 1 && now[0].Lease == session.Lease && string(now[0].Value) == string(session.Value)
 	})
-	answers()
+	release()
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +121,8 @@ func TestEntryIsDeletedWhileAWatchIsLate(t *testing.T) {
 	b.hot(t, "k")
 	a.hot(t, "k")
 
-	line.answers.Lock()
-	answers := sync.OnceFunc(line.answers.Unlock)
-	defer answers()
+	release := line.hold()
+	defer release()
 	must(direct.Delete(within, engine.OwnPrefix+core.DirectoryPrefix+"k"))(t)
 	eventually(t, "the directory is closed", func() bool {
 		return strings.HasPrefix(string(ownAt(t, direct, core.CountName).Kvs[0].Value), "closed")
@@ -146,7 +143,7 @@ func TestEntryIsDeletedWhileAWatchIsLate(t *testing.T) {
 	if len(written) > 0 {
 		t.Fatalf("it writes and cannot know what is placed: %v", <-written)
 	}
-	answers()
+	release()
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -116,9 +115,8 @@ func TestNewEraWaitsForSessions(t *testing.T) {
 	b, ended := startCachedOnce(t, etcd, seen)
 	b.hot(t, "k")
 
-	line.answers.Lock()
-	answers := sync.OnceFunc(line.answers.Unlock)
-	defer answers()
+	release := line.hold()
+	defer release()
 	network.set(1)
 	b.cache.Saw(&pb.ResponseHeader{Revision: 1 << 20})
 	if err := <-ended; !errors.Is(err, engine.ErrRestored) {
@@ -140,7 +138,7 @@ func TestNewEraWaitsForSessions(t *testing.T) {
 	if value := valueOf(a.client.Get(within, "k")); value != "1" {
 		t.Errorf("the first gateway answers %s", value)
 	}
-	answers()
+	release()
 	a.stop()
 	if err := <-written; err != nil {
 		t.Fatal(err)
