@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/vg"
 )
 
 // label is a text of a picture, with the box that it needs about.
@@ -17,7 +19,16 @@ type label struct {
 	left, right, base, above float64
 }
 
-var fontSize = regexp.MustCompile(`font-size:([0-9.]+)`)
+// apart is the least distance between a label and a line of an axis or a tick, in points.
+const apart = 1
+
+var (
+	fontSize = regexp.MustCompile(`font-size:([0-9.]+)`)
+
+	// axisLine finds the ends of lines of axes and ticks. Their ordinates grow upwards, those of texts downwards.
+	axisLine = regexp.MustCompile(
+		`<path d="M([-0-9.]+),([-0-9.]+)L([-0-9.]+),([-0-9.]+)" style="fill:none;stroke:#000000;stroke-width:0.5" />`)
+)
 
 // labels returns the horizontal texts of an SVG picture.
 func labels(t *testing.T, svg []byte) (found []label) {
@@ -51,7 +62,9 @@ func labels(t *testing.T, svg []byte) (found []label) {
 				t.Fatal(err)
 			}
 			x, base, height := number(t, attributes["x"]), number(t, attributes["y"]), number(t, size[1])
-			l.left, l.right = x, x+height*0.5*float64(len(l.text))
+			style := plainText()
+			style.Font.Size = vg.Length(height)
+			l.left, l.right = x, x+float64(style.Width(l.text))
 			l.base, l.above = base, base-height*0.7
 			found = append(found, l)
 		case xml.EndElement:
@@ -86,6 +99,36 @@ func TestLabelsAreApart(t *testing.T) {
 		for _, b := range found[:i] {
 			if a.left < b.right && b.left < a.right && a.above < b.base && b.above < a.base {
 				t.Errorf("%q lies over %q", a.text, b.text)
+			}
+		}
+	}
+}
+
+// TestLabelsAreOffTheAxes: no text lies over a line of an axis or of a tick, or touches one.
+func TestLabelsAreOffTheAxes(t *testing.T) {
+	chart, figure := new(bytes.Buffer), new(bytes.Buffer)
+	if err := exampleChart().WriteSVG(chart); err != nil {
+		t.Fatal(err)
+	}
+	if err := example().WriteSVG(figure); err != nil {
+		t.Fatal(err)
+	}
+	for name, svg := range map[string][]byte{"chart": chart.Bytes(), "figure": figure.Bytes()} {
+		lines := axisLine.FindAllSubmatch(svg, -1)
+		if len(lines) < 20 {
+			t.Errorf("%s: the axes have %d lines", name, len(lines))
+		}
+		for _, line := range lines {
+			var end [4]float64
+			for i := range end {
+				end[i] = number(t, string(line[i+1]))
+			}
+			left, right := min(end[0], end[2])-apart, max(end[0], end[2])+apart
+			above, below := -max(end[1], end[3])-apart, -min(end[1], end[3])+apart
+			for _, l := range labels(t, svg) {
+				if l.left < right && left < l.right && l.above < below && above < l.base {
+					t.Errorf("%s: %q touches the line from %g, %g to %g, %g", name, l.text, end[0], end[1], end[2], end[3])
+				}
 			}
 		}
 	}
