@@ -31,10 +31,10 @@ func (t *leading) balance() {
 		for _, command := range commands {
 			t.inbox.call(func(l *reconfig.Leader) {
 				if _, err := l.Operate(t.c.now(), command); err != nil {
-					t.c.log.Info("what the load asks for cannot be now", "command", command, "because", err)
+					t.c.log.Info("the load asks for a change that is refused", "command", reconfig.Describe(command), "because", err)
 					return
 				}
-				t.c.log.Info("the load asks for a change", "command", command)
+				t.c.log.Info("the load asks for a change", "command", reconfig.Describe(command))
 			})
 		}
 	}

@@ -87,7 +87,7 @@ func (t *leading) carry(command reconfig.Command) error {
 	if err = cmp.Or(err, refused); err != nil {
 		return err
 	}
-	t.c.log.Info("a machine asks for a change", "command", fmt.Sprintf("%T%+v", command, command), "change", change)
+	t.c.log.Info("a machine asks for a change", "command", reconfig.Describe(command), "change", change)
 	ctx, cancel := context.WithTimeout(t.ctx, cordonWithin)
 	defer cancel()
 	if err := t.c.view.until(ctx, func() bool { return t.c.view.state.Change >= change }); err != nil {

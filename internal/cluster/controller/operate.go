@@ -33,7 +33,7 @@ func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateReques
 	if refused != nil {
 		return nil, status.Error(codes.Aborted, refused.Error())
 	}
-	c.log.Info("an operator asked for a change", "command", fmt.Sprintf("%T%+v", command, command), "change", change)
+	c.log.Info("an operator asked for a change", "command", reconfig.Describe(command), "change", change)
 	if err := c.view.until(ctx, func() bool { return c.view.state.Change >= change }); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
