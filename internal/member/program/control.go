@@ -118,8 +118,9 @@ func (c *control) status(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // the client has gone
 }
 
-// ErrNotRunning says that no server with a chain uses a data directory.
-var ErrNotRunning = errors.New("no netcraq etcd with a chain runs on this data directory")
+// ErrNotRunning says that no server with a chain serves on a data directory.
+var ErrNotRunning = errors.New("no netcraq etcd with a chain serves on this data directory: none runs, or it has not " +
+	"reached a majority of the members since its start")
 
 // Ask asks the server that uses a data directory: "off" and "on" switch its fast reads, "status" shows them.
 func Ask(ctx context.Context, dir, what string) (*Status, error) {
