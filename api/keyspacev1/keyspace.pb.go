@@ -210,6 +210,7 @@ type ReportRequest struct {
 	Era           uint64                 `protobuf:"varint,2,opt,name=era,proto3" json:"era,omitempty"`
 	Index         uint64                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
 	Log           uint64                 `protobuf:"varint,4,opt,name=log,proto3" json:"log,omitempty"`
+	Entries       *Entries               `protobuf:"bytes,5,opt,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -272,6 +273,82 @@ func (x *ReportRequest) GetLog() uint64 {
 	return 0
 }
 
+func (x *ReportRequest) GetEntries() *Entries {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// Entries are those of an era's log, from first on, that the caller has written there with a term.
+type Entries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Era           uint64                 `protobuf:"varint,1,opt,name=era,proto3" json:"era,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	First         uint64                 `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	Payloads      [][]byte               `protobuf:"bytes,4,rep,name=payloads,proto3" json:"payloads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Entries) Reset() {
+	*x = Entries{}
+	mi := &file_keyspace_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Entries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Entries) ProtoMessage() {}
+
+func (x *Entries) ProtoReflect() protoreflect.Message {
+	mi := &file_keyspace_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Entries.ProtoReflect.Descriptor instead.
+func (*Entries) Descriptor() ([]byte, []int) {
+	return file_keyspace_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Entries) GetEra() uint64 {
+	if x != nil {
+		return x.Era
+	}
+	return 0
+}
+
+func (x *Entries) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Entries) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Entries) GetPayloads() [][]byte {
+	if x != nil {
+		return x.Payloads
+	}
+	return nil
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -280,7 +357,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_keyspace_proto_msgTypes[4]
+	mi := &file_keyspace_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -292,7 +369,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[4]
+	mi := &file_keyspace_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -305,7 +382,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{4}
+	return file_keyspace_proto_rawDescGZIP(), []int{5}
 }
 
 type AskRequest struct {
@@ -317,7 +394,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_keyspace_proto_msgTypes[5]
+	mi := &file_keyspace_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +406,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[5]
+	mi := &file_keyspace_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +419,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{5}
+	return file_keyspace_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AskRequest) GetEra() uint64 {
@@ -363,7 +440,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_keyspace_proto_msgTypes[6]
+	mi := &file_keyspace_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +452,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[6]
+	mi := &file_keyspace_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +465,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{6}
+	return file_keyspace_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Answer) GetDisk() *Disk {
@@ -422,7 +499,7 @@ type InstallRequest struct {
 
 func (x *InstallRequest) Reset() {
 	*x = InstallRequest{}
-	mi := &file_keyspace_proto_msgTypes[7]
+	mi := &file_keyspace_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +511,7 @@ func (x *InstallRequest) String() string {
 func (*InstallRequest) ProtoMessage() {}
 
 func (x *InstallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[7]
+	mi := &file_keyspace_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +524,7 @@ func (x *InstallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallRequest.ProtoReflect.Descriptor instead.
 func (*InstallRequest) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{7}
+	return file_keyspace_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *InstallRequest) GetBase() *Position {
@@ -472,7 +549,7 @@ type TakeRequest struct {
 
 func (x *TakeRequest) Reset() {
 	*x = TakeRequest{}
-	mi := &file_keyspace_proto_msgTypes[8]
+	mi := &file_keyspace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +561,7 @@ func (x *TakeRequest) String() string {
 func (*TakeRequest) ProtoMessage() {}
 
 func (x *TakeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[8]
+	mi := &file_keyspace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +574,7 @@ func (x *TakeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeRequest.ProtoReflect.Descriptor instead.
 func (*TakeRequest) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{8}
+	return file_keyspace_proto_rawDescGZIP(), []int{9}
 }
 
 type FetchRequest struct {
@@ -510,7 +587,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_keyspace_proto_msgTypes[9]
+	mi := &file_keyspace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +599,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[9]
+	mi := &file_keyspace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +612,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{9}
+	return file_keyspace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FetchRequest) GetEra() uint64 {
@@ -562,7 +639,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_keyspace_proto_msgTypes[10]
+	mi := &file_keyspace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +651,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_keyspace_proto_msgTypes[10]
+	mi := &file_keyspace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +664,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_keyspace_proto_rawDescGZIP(), []int{10}
+	return file_keyspace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Content) GetLast() *Position {
@@ -620,12 +697,18 @@ const file_keyspace_proto_rawDesc = "" +
 	"\bPosition\x12\x10\n" +
 	"\x03era\x18\x01 \x01(\x04R\x03era\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x03 \x01(\x04R\x04term\"x\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\"\xb0\x01\n" +
 	"\rReportRequest\x12-\n" +
 	"\x04disk\x18\x01 \x01(\v2\x19.netcraq.keyspace.v1.DiskR\x04disk\x12\x10\n" +
 	"\x03era\x18\x02 \x01(\x04R\x03era\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x10\n" +
-	"\x03log\x18\x04 \x01(\x04R\x03log\"\x10\n" +
+	"\x03log\x18\x04 \x01(\x04R\x03log\x126\n" +
+	"\aentries\x18\x05 \x01(\v2\x1c.netcraq.keyspace.v1.EntriesR\aentries\"a\n" +
+	"\aEntries\x12\x10\n" +
+	"\x03era\x18\x01 \x01(\x04R\x03era\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x04R\x05first\x12\x1a\n" +
+	"\bpayloads\x18\x04 \x03(\fR\bpayloads\"\x10\n" +
 	"\x0eReportResponse\"\x1e\n" +
 	"\n" +
 	"AskRequest\x12\x10\n" +
@@ -663,41 +746,43 @@ func file_keyspace_proto_rawDescGZIP() []byte {
 	return file_keyspace_proto_rawDescData
 }
 
-var file_keyspace_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_keyspace_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_keyspace_proto_goTypes = []any{
 	(*Caller)(nil),         // 0: netcraq.keyspace.v1.Caller
 	(*Disk)(nil),           // 1: netcraq.keyspace.v1.Disk
 	(*Position)(nil),       // 2: netcraq.keyspace.v1.Position
 	(*ReportRequest)(nil),  // 3: netcraq.keyspace.v1.ReportRequest
-	(*ReportResponse)(nil), // 4: netcraq.keyspace.v1.ReportResponse
-	(*AskRequest)(nil),     // 5: netcraq.keyspace.v1.AskRequest
-	(*Answer)(nil),         // 6: netcraq.keyspace.v1.Answer
-	(*InstallRequest)(nil), // 7: netcraq.keyspace.v1.InstallRequest
-	(*TakeRequest)(nil),    // 8: netcraq.keyspace.v1.TakeRequest
-	(*FetchRequest)(nil),   // 9: netcraq.keyspace.v1.FetchRequest
-	(*Content)(nil),        // 10: netcraq.keyspace.v1.Content
+	(*Entries)(nil),        // 4: netcraq.keyspace.v1.Entries
+	(*ReportResponse)(nil), // 5: netcraq.keyspace.v1.ReportResponse
+	(*AskRequest)(nil),     // 6: netcraq.keyspace.v1.AskRequest
+	(*Answer)(nil),         // 7: netcraq.keyspace.v1.Answer
+	(*InstallRequest)(nil), // 8: netcraq.keyspace.v1.InstallRequest
+	(*TakeRequest)(nil),    // 9: netcraq.keyspace.v1.TakeRequest
+	(*FetchRequest)(nil),   // 10: netcraq.keyspace.v1.FetchRequest
+	(*Content)(nil),        // 11: netcraq.keyspace.v1.Content
 }
 var file_keyspace_proto_depIdxs = []int32{
 	1,  // 0: netcraq.keyspace.v1.ReportRequest.disk:type_name -> netcraq.keyspace.v1.Disk
-	1,  // 1: netcraq.keyspace.v1.Answer.disk:type_name -> netcraq.keyspace.v1.Disk
-	2,  // 2: netcraq.keyspace.v1.Answer.last:type_name -> netcraq.keyspace.v1.Position
-	2,  // 3: netcraq.keyspace.v1.InstallRequest.base:type_name -> netcraq.keyspace.v1.Position
-	2,  // 4: netcraq.keyspace.v1.Content.last:type_name -> netcraq.keyspace.v1.Position
-	3,  // 5: netcraq.keyspace.v1.Peers.Report:input_type -> netcraq.keyspace.v1.ReportRequest
-	5,  // 6: netcraq.keyspace.v1.Peers.Ask:input_type -> netcraq.keyspace.v1.AskRequest
-	7,  // 7: netcraq.keyspace.v1.Peers.Install:input_type -> netcraq.keyspace.v1.InstallRequest
-	8,  // 8: netcraq.keyspace.v1.Peers.Take:input_type -> netcraq.keyspace.v1.TakeRequest
-	9,  // 9: netcraq.keyspace.v1.Peers.Fetch:input_type -> netcraq.keyspace.v1.FetchRequest
-	4,  // 10: netcraq.keyspace.v1.Peers.Report:output_type -> netcraq.keyspace.v1.ReportResponse
-	6,  // 11: netcraq.keyspace.v1.Peers.Ask:output_type -> netcraq.keyspace.v1.Answer
-	6,  // 12: netcraq.keyspace.v1.Peers.Install:output_type -> netcraq.keyspace.v1.Answer
-	10, // 13: netcraq.keyspace.v1.Peers.Take:output_type -> netcraq.keyspace.v1.Content
-	10, // 14: netcraq.keyspace.v1.Peers.Fetch:output_type -> netcraq.keyspace.v1.Content
-	10, // [10:15] is the sub-list for method output_type
-	5,  // [5:10] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	4,  // 1: netcraq.keyspace.v1.ReportRequest.entries:type_name -> netcraq.keyspace.v1.Entries
+	1,  // 2: netcraq.keyspace.v1.Answer.disk:type_name -> netcraq.keyspace.v1.Disk
+	2,  // 3: netcraq.keyspace.v1.Answer.last:type_name -> netcraq.keyspace.v1.Position
+	2,  // 4: netcraq.keyspace.v1.InstallRequest.base:type_name -> netcraq.keyspace.v1.Position
+	2,  // 5: netcraq.keyspace.v1.Content.last:type_name -> netcraq.keyspace.v1.Position
+	3,  // 6: netcraq.keyspace.v1.Peers.Report:input_type -> netcraq.keyspace.v1.ReportRequest
+	6,  // 7: netcraq.keyspace.v1.Peers.Ask:input_type -> netcraq.keyspace.v1.AskRequest
+	8,  // 8: netcraq.keyspace.v1.Peers.Install:input_type -> netcraq.keyspace.v1.InstallRequest
+	9,  // 9: netcraq.keyspace.v1.Peers.Take:input_type -> netcraq.keyspace.v1.TakeRequest
+	10, // 10: netcraq.keyspace.v1.Peers.Fetch:input_type -> netcraq.keyspace.v1.FetchRequest
+	5,  // 11: netcraq.keyspace.v1.Peers.Report:output_type -> netcraq.keyspace.v1.ReportResponse
+	7,  // 12: netcraq.keyspace.v1.Peers.Ask:output_type -> netcraq.keyspace.v1.Answer
+	7,  // 13: netcraq.keyspace.v1.Peers.Install:output_type -> netcraq.keyspace.v1.Answer
+	11, // 14: netcraq.keyspace.v1.Peers.Take:output_type -> netcraq.keyspace.v1.Content
+	11, // 15: netcraq.keyspace.v1.Peers.Fetch:output_type -> netcraq.keyspace.v1.Content
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_keyspace_proto_init() }
@@ -711,7 +796,7 @@ func file_keyspace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_keyspace_proto_rawDesc), len(file_keyspace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

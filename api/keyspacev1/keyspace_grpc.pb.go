@@ -34,7 +34,7 @@ const (
 //
 // Peers is served to the gateways of the same keyspace. The metadata of each call has a Caller.
 type PeersClient interface {
-	// Report says again and again up to where the disk of the caller has the log.
+	// Report says again and again up to where the disk of the caller has the log, and hands entries over.
 	Report(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ReportRequest, ReportResponse], error)
 	// Ask is a recoverer's request to store no entries of eras below one.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*Answer, error)
@@ -134,7 +134,7 @@ type Peers_FetchClient = grpc.ServerStreamingClient[Content]
 //
 // Peers is served to the gateways of the same keyspace. The metadata of each call has a Caller.
 type PeersServer interface {
-	// Report says again and again up to where the disk of the caller has the log.
+	// Report says again and again up to where the disk of the caller has the log, and hands entries over.
 	Report(grpc.ClientStreamingServer[ReportRequest, ReportResponse]) error
 	// Ask is a recoverer's request to store no entries of eras below one.
 	Ask(context.Context, *AskRequest) (*Answer, error)

@@ -22,6 +22,7 @@
 //   - The disk keeps its identity as long as its content; an emptied one draws another.
 //   - The caller keeps the entries that it has read until they are applied or [Enter] comes.
 //   - A write of an era is acknowledged when [Replica.Counted] has its entry while the replica follows that era.
+//   - A writer hands entries over, for [Replica.Pushed], when the chain has committed them and all before: [Place].
 //   - A writer writes entries and fences only where [Fits] lets it, with [Replica.Counted] as released.
 //   - An [Answer] goes with the identity that the disk has when it is sent.
 //

@@ -40,6 +40,7 @@ type Replica struct {
 	sealed  bool // the log ends before at.Next
 	call    uint64
 	reading bool
+	read    Cursor // where the present read began
 	again   bool   // a disk has reported an unread entry meanwhile
 	written uint64 // the last entry of the era that the own gateway wrote
 
@@ -154,7 +155,7 @@ func (m *Replica) look() {
 	if !m.entered || m.reading {
 		return
 	}
-	m.call, m.reading, m.again = m.call+1, true, false
+	m.call, m.reading, m.read, m.again = m.call+1, true, m.at, false
 	m.looking, m.fresh = append(m.looking, m.fresh...), nil
 	m.emit(ReadLog{m.call, m.era, m.at.Next})
 }
@@ -165,13 +166,17 @@ func (m *Replica) Log(call uint64, cells []Cell) {
 		return
 	}
 	m.reading = false
-	from, verdict := m.at.Next, Entry
+	at, verdict := m.read, Entry
 	for _, cell := range cells {
-		if verdict = m.at.Take(cell); verdict != Entry {
+		if verdict = at.Take(cell); verdict != Entry {
 			break
 		}
 	}
-	m.take(from)
+	if at.Next > m.at.Next {
+		m.take(at)
+	} else if at.Next < m.at.Next && verdict != End {
+		verdict = Entry // what was pushed meanwhile says more
+	}
 	switch verdict {
 	case Entry:
 		if len(cells) > 0 {
@@ -186,7 +191,7 @@ func (m *Replica) Log(call uint64, cells []Cell) {
 		m.sealed = true
 	case End:
 		for _, id := range m.looking {
-			m.waiting = append(m.waiting, waiting{id, m.at.Next - 1})
+			m.waiting = append(m.waiting, waiting{id, at.Next - 1})
 		}
 		m.looking = nil
 		m.release()
@@ -196,21 +201,32 @@ func (m *Replica) Log(call uint64, cells []Cell) {
 	}
 }
 
-// Written says that the own gateway has written entries of an era, up to an index, and the chain has committed them.
-func (m *Replica) Written(era, index uint64) {
+// Written says that the own gateway's writer of a term has written entries of an era, and the chain has committed them
+// and all before. The caller hands them to all gateways: see [Replica.Pushed].
+func (m *Replica) Written(era, term, from, to uint64) {
 	if era == m.era {
-		m.written = max(m.written, index)
-		m.report() // others need not find the entries by themselves
+		m.written = max(m.written, to)
 	}
-	m.look()
+	m.Pushed(era, term, from, to)
 }
 
-// take stores the entries that were read, unless the own disk has promised not to.
-func (m *Replica) take(from uint64) {
-	to := m.at.Next - 1
-	if to < from {
-		return
+// Pushed takes entries that a writer has handed over, late or repeated. It counts those as read that follow on what was
+// read before.
+func (m *Replica) Pushed(era, term, from, to uint64) {
+	switch {
+	case era != m.era || !m.entered || to < m.at.Next || term < m.at.Term:
+	case from > m.at.Next: // what is between was lost on the way
+		m.again = true
+		m.look()
+	default:
+		m.take(Cursor{Next: to + 1, Term: term})
 	}
+}
+
+// take stores the entries before a place, which were read, unless the own disk has promised not to.
+func (m *Replica) take(at Cursor) {
+	from, to := m.at.Next, at.Next-1
+	m.at = at
 	if m.promised <= m.era && m.last.Era == m.era {
 		m.last = Position{Era: m.era, Index: to, Term: m.at.Term}
 		m.emit(Append{m.store(), m.era, from, to})

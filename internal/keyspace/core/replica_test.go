@@ -69,9 +69,13 @@ func TestWritersTell(t *testing.T) {
 	m.Log(1, []Cell{{}})
 	m.Synced(1)
 	m.Actions()
-	m.Written(1, 2)
-	told := Report{Era: 1, Log: 2}
-	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told, ReadLog{2, 1, 1}}) {
+	m.Written(1, 3, 1, 2)
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Append{2, 1, 1, 2}}) {
+		t.Fatal("entries of the own writer are read from the chain", got)
+	}
+	told := Report{Era: 1, Index: 2, Log: 2}
+	m.Synced(2)
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told}) {
 		t.Fatal(got)
 	}
 	other := follows(t, set...)
@@ -84,6 +88,34 @@ func TestWritersTell(t *testing.T) {
 	if got := other.Actions(); len(got) > 0 {
 		t.Fatal("a report that is wrong has the log read again and again", got)
 	}
+}
+
+// Entries that a writer hands over are read with it, if they follow on what was read. Others are read from the chain.
+func TestPushed(t *testing.T) {
+	m := follows(t)
+	actions := func(want ...Action) {
+		t.Helper()
+		if got := m.Actions(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+	m.Read(7)
+	m.Pushed(1, 3, 1, 2) // while the log is being read
+	actions(Append{2, 1, 1, 2}, Advance{2})
+	m.Pushed(1, 3, 1, 2)
+	m.Pushed(1, 2, 3, 3)
+	m.Pushed(2, 3, 3, 3)
+	actions()
+	m.Pushed(1, 3, 2, 4)
+	actions(Append{3, 1, 3, 4}, Advance{4})
+	m.Log(1, []Cell{{Index: 1, Term: 3}, {Index: 50, Term: 9}}) // it was behind before the push
+	actions(ReadLog{2, 1, 5})
+	m.Pushed(1, 4, 6, 6) // there is one between
+	actions()
+	m.Log(2, []Cell{{}}) // read before
+	actions(Ready{[]uint64{7}}, ReadLog{3, 1, 5})
+	m.Log(3, []Cell{{Index: 5, Term: 4}, {Index: 6, Term: 4}})
+	actions(Append{4, 1, 5, 6}, Advance{6}, ReadLog{4, 1, 7})
 }
 
 // A disk that answers again brings a recovery no further, and is not asked again.

@@ -14,9 +14,10 @@ const (
 	Order                     // the highest position is that of the latest era, then that of the highest index
 	Identity                  // an emptied disk is another disk
 	Base                      // an era begins when a majority of its disks has the state with which it begins
+	Place                     // a writer hands entries over when the chain has committed them and all before
 )
 
-var ruleNames = []string{"read-end", "commit", "sync", "apply", "seal", "promise", "order", "identity", "base"}
+var ruleNames = []string{"read-end", "commit", "sync", "apply", "seal", "promise", "order", "identity", "base", "place"}
 
 // RuleNames lists the rules that can be switched off, in the order of their bits.
 func RuleNames() []string { return ruleNames }

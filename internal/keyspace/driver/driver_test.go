@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 )
 
@@ -37,6 +38,35 @@ func TestNothingLost(t *testing.T) {
 		if err := w.log.Remove(w.ctx, era); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A writer hands its entries to all gateways: none reads them from the chain.
+func TestEntriesAreHandedOver(t *testing.T) {
+	w := newWorld(t, 64)
+	all := []*gateway{w.start("a"), w.start("b"), w.start("c")}
+	for _, g := range all {
+		w.follows(g, 0, 3)
+	}
+	lead, err := all[0].Lead(w.ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := func(index uint64) {
+		for i, g := range all {
+			if s, err := g.Wait(w.ctx, func(s driver.Status) bool { return s.Applied >= index }); err != nil {
+				t.Fatalf("gateway %d: %v: %+v, not entry %d", i, err, s, index)
+			}
+		}
+	}
+	applied(lead.Next() - 1)
+	w.log.away.Store(true)
+	for range 5 {
+		index, err := lead.Append(w.ctx, make([]byte, 3000), func(uint64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied(index)
 	}
 }
 

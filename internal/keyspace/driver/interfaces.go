@@ -89,10 +89,21 @@ type Content struct {
 	Data io.ReadCloser
 }
 
+// Pushed is entries of an era's log, from First on, that their writer hands over: see [core.Replica.Pushed].
+type Pushed struct {
+	Era, Term, First uint64
+	Payloads         [][]byte // at least one; they do not change any more
+}
+
+// Last is the index of the last entry.
+func (p *Pushed) Last() uint64 { return p.First + uint64(len(p.Payloads)) - 1 }
+
 // Handler answers calls of other gateways. It is safe for concurrent use.
 type Handler interface {
 	// Reported is [core.Replica.Reported].
 	Reported(from core.Disk, r core.Report)
+	// Pushed is [core.Replica.Pushed].
+	Pushed(p Pushed)
 	// Ask is [core.Replica.Ask]. d is the disk that answers.
 	Ask(ctx context.Context, era uint64) (d core.Disk, a core.Answer, err error)
 	// Install is [core.Replica.Install]. It reads content to its end before it returns.
@@ -107,6 +118,8 @@ type Handler interface {
 type Peers interface {
 	// Report hands a report over, or loses it. It does not wait for the other gateway.
 	Report(to Gateway, from core.Disk, r core.Report)
+	// Push hands entries over, or loses them and reports that the log has them. It does not wait for the other gateway.
+	Push(to Gateway, from core.Disk, p Pushed)
 	Ask(ctx context.Context, to Gateway, era uint64) (core.Disk, core.Answer, error)
 	// Install reads content to its end, or as far as the other gateway takes it.
 	Install(ctx context.Context, to Gateway, base core.Position, content io.Reader) (core.Disk, core.Answer, error)

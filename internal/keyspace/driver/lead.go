@@ -79,10 +79,15 @@ func (w *Writer) Append(ctx context.Context, batch []byte, begins func(index uin
 	if err := d.o.Log.Write(ctx, w.Era, w.Term, w.next, payloads); err != nil {
 		return 0, err
 	}
+	p := Pushed{w.Era, w.Term, w.next, payloads}
 	w.next += n
-	last := w.next - 1
-	d.post(func() { d.core.Written(w.Era, last) })
-	return last, nil
+	d.post(func() {
+		for _, g := range d.others() {
+			d.o.Peers.Push(g, d.disk, p)
+		}
+		d.take(&p, d.core.Written)
+	})
+	return p.Last(), nil
 }
 
 // Counted waits until an entry of an era counts. After an error it is not known whether it will.

@@ -107,11 +107,11 @@ func (d *Driver) readLog(a core.ReadLog, n int) {
 			d.o.Logger.Debug("the log cannot be read", "era", a.Era, "error", err)
 		}
 	}
-	d.post(func() { d.log(a.Call, cells, n) })
+	d.post(func() { d.log(a, cells, n) })
 }
 
 // log hands cells over, and keeps the entries that the replica takes.
-func (d *Driver) log(call uint64, cells []Cell, n int) {
+func (d *Driver) log(a core.ReadLog, cells []Cell, n int) {
 	plain := make([]core.Cell, len(cells))
 	for i := range cells {
 		plain[i] = cells[i].Cell
@@ -122,15 +122,31 @@ func (d *Driver) log(call uint64, cells []Cell, n int) {
 			d.o.Heard()
 		}
 	}
-	before := d.core.Status().At.Next
-	d.core.Log(call, plain)
-	took := int(d.core.Status().At.Next - before)
-	for i := range took {
-		d.tail = append(d.tail, journal.Entry{Term: cells[i].Term, Payload: cells[i].Payload})
-	}
+	took := d.keep(func() { d.core.Log(a.Call, plain) }, func(index uint64) journal.Entry {
+		c := &cells[index-a.Index]
+		return journal.Entry{Term: c.Term, Payload: c.Payload}
+	})
 	if d.ahead = min(max(2*took, 1), readAhead); took < n {
 		d.ahead = min(took+1, readAhead)
 	}
+}
+
+// take hands entries over that a writer has pushed, and keeps those that the replica takes.
+func (d *Driver) take(p *Pushed, take func(era, term, from, to uint64)) {
+	d.keep(func() { take(p.Era, p.Term, p.First, p.Last()) }, func(index uint64) journal.Entry {
+		return journal.Entry{Term: p.Term, Payload: p.Payloads[index-p.First]}
+	})
+}
+
+// keep keeps the entries that the replica takes with an event, and returns their number.
+func (d *Driver) keep(event func(), entry func(index uint64) journal.Entry) int {
+	before := d.core.Status().At.Next
+	event()
+	next := d.core.Status().At.Next
+	for index := before; index < next; index++ {
+		d.tail = append(d.tail, entry(index))
+	}
+	return int(next - before)
 }
 
 // tell tells all gateways what the own disk has.

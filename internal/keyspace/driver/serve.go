@@ -24,6 +24,11 @@ func (d *Driver) Reported(from core.Disk, r core.Report) {
 	})
 }
 
+// Pushed implements [Handler].
+func (d *Driver) Pushed(p Pushed) {
+	d.post(func() { d.take(&p, d.core.Pushed) })
+}
+
 // in has the loop do something, and waits for it.
 func (d *Driver) in(ctx context.Context, do func()) error {
 	done := make(chan struct{})

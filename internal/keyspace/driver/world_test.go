@@ -3,6 +3,7 @@ package driver_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +31,7 @@ const patience = 2 * time.Minute
 type world struct {
 	t   *testing.T
 	ctx context.Context
-	log *chainlog.Eras
+	log *logs
 	dir string
 
 	poll     time.Duration // of gateways that start; 0: as usual
@@ -55,9 +57,22 @@ func newWorld(t *testing.T, ring int) *world {
 	}
 	chain := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	return &world{
-		t: t, ctx: ctx, log: chainlog.NewEras(chain, "default", 7, ring), dir: t.TempDir(),
+		t: t, ctx: ctx, log: &logs{Eras: chainlog.NewEras(chain, "default", 7, ring)}, dir: t.TempDir(),
 		near: near, gateways: make(map[string]*gateway),
 	}
+}
+
+// logs can be made unreadable.
+type logs struct {
+	*chainlog.Eras
+	away atomic.Bool
+}
+
+func (l *logs) Cells(ctx context.Context, era, index uint64, n int) ([]driver.Cell, error) {
+	if l.away.Load() {
+		return nil, errors.New("the chain does not answer")
+	}
+	return l.Eras.Cells(ctx, era, index, n)
 }
 
 // machine has a list of batches.

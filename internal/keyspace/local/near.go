@@ -160,6 +160,13 @@ func (n *Near) Report(to driver.Gateway, from core.Disk, r core.Report) {
 	}
 }
 
+// Push implements [driver.Peers].
+func (n *Near) Push(to driver.Gateway, _ core.Disk, p driver.Pushed) {
+	if g, err := n.at(to); err == nil {
+		go g.Pushed(p)
+	}
+}
+
 // Ask implements [driver.Peers].
 func (n *Near) Ask(ctx context.Context, to driver.Gateway, era uint64) (core.Disk, core.Answer, error) {
 	g, err := n.at(to)

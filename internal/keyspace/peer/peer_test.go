@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,7 @@ type answers struct {
 	calls    int
 	received [sha256.Size]byte // the sum of an installed content
 	reports  chan core.Report
+	pushes   chan driver.Pushed
 	begun    chan bool  // an installation begins
 	installs chan error // how its content came
 }
@@ -63,6 +65,12 @@ func (a *answers) called() error {
 func (a *answers) Reported(from core.Disk, r core.Report) {
 	if a.called() == nil && from == (core.Disk{Name: 1, Identity: 2}) {
 		a.reports <- r
+	}
+}
+
+func (a *answers) Pushed(p driver.Pushed) {
+	if a.called() == nil {
+		a.pushes <- p
 	}
 }
 
@@ -206,6 +214,36 @@ func TestCalls(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("the last report is of entry %d", last)
 		}
+	}
+}
+
+// TestPush: entries arrive in their order before the report of them. What is too much is only reported.
+func TestPush(t *testing.T) {
+	h := &answers{reports: make(chan core.Report, 1000), pushes: make(chan driver.Pushed, 1000)}
+	to, p, ctx := serve(t, one, h), connect(t, one), within(t)
+	pushed := driver.Pushed{Era: 3, Term: 4, First: 1}
+	for range 100 {
+		pushed.Payloads = append(pushed.Payloads, bytes.Repeat([]byte{byte(len(pushed.Payloads))}, 1300))
+	}
+	from := core.Disk{Name: 1, Identity: 2}
+	p.Push(to, from, pushed)
+	if r := await(ctx, t, h.reports); r != (core.Report{Era: 3, Log: 100}) {
+		t.Errorf("%+v", r)
+	}
+	var got [][]byte
+	for len(h.pushes) > 0 {
+		some := <-h.pushes
+		if some.Era != 3 || some.Term != 4 || some.First != uint64(len(got))+1 || len(some.Payloads) > pieceBytes/1300 {
+			t.Errorf("%d entries of era %d and term %d from %d on", len(some.Payloads), some.Era, some.Term, some.First)
+		}
+		got = append(got, some.Payloads...)
+	}
+	if !reflect.DeepEqual(got, pushed.Payloads) {
+		t.Errorf("%d entries", len(got))
+	}
+	p.Push(to, from, driver.Pushed{Era: 3, Term: 4, First: 101, Payloads: [][]byte{make([]byte, waitingBytes+1)}})
+	if r := await(ctx, t, h.reports); r != (core.Report{Era: 3, Log: 101}) || len(h.pushes) > 0 {
+		t.Errorf("%+v, %d pushes", r, len(h.pushes))
 	}
 }
 

@@ -3,6 +3,8 @@ package peer
 import (
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/netcraq/netcraq/api/keyspacev1"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
@@ -14,15 +16,50 @@ const (
 	reportAgain = 100 * time.Millisecond
 	// forgetAfter is the time without a report after which a gateway's stream ends.
 	forgetAfter = time.Minute
+	// waitingBytes is how many bytes of entries wait for a gateway at most. It reads others from the chain.
+	waitingBytes = 256 << 10
 )
 
-// reporter sends one gateway the newest report. Those that come while one is being sent replace each other.
+// update is what one gateway is told next: the newest report, and the entries that were pushed since the one before.
+type update struct {
+	disk   core.Disk
+	report core.Report
+	pushed []driver.Pushed
+	bytes  int // of their payloads
+}
+
+// reporter sends one gateway updates. Those that come while one is being sent become one.
 type reporter struct {
-	newest chan *keyspacev1.ReportRequest // of length 1
+	next chan *update // of length 1
 }
 
 // Report implements [driver.Peers].
 func (p *Peers) Report(to driver.Gateway, from core.Disk, r core.Report) {
+	p.tell(to, from, func(u *update) { u.report = r })
+}
+
+// Push implements [driver.Peers].
+func (p *Peers) Push(to driver.Gateway, from core.Disk, e driver.Pushed) {
+	p.tell(to, from, func(u *update) { u.push(e) })
+}
+
+// push adds entries, or only says that the log has them.
+func (u *update) push(e driver.Pushed) {
+	if u.report.Era != e.Era {
+		u.report = core.Report{Era: e.Era}
+	}
+	u.report.Log = e.Last()
+	bytes := 0
+	for _, payload := range e.Payloads {
+		bytes += len(payload)
+	}
+	if u.bytes += bytes; u.bytes <= waitingBytes {
+		u.pushed = append(u.pushed, e)
+	}
+}
+
+// tell changes the update that a gateway gets next.
+func (p *Peers) tell(to driver.Gateway, from core.Disk, change func(*update)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
@@ -30,18 +67,21 @@ func (p *Peers) Report(to driver.Gateway, from core.Disk, r core.Report) {
 	}
 	s := p.reporters[to]
 	if s == nil {
-		s = &reporter{newest: make(chan *keyspacev1.ReportRequest, 1)}
+		s = &reporter{next: make(chan *update, 1)}
 		p.reporters[to] = s
 		p.reporting.Go(func() { p.send(to, s) })
 	}
+	u := new(update)
 	select {
-	case <-s.newest:
+	case u = <-s.next:
 	default:
 	}
-	s.newest <- &keyspacev1.ReportRequest{Disk: encodeDisk(from), Era: r.Era, Index: r.Index, Log: r.Log} // only this function fills it
+	u.disk = from
+	change(u)
+	s.next <- u // only this function fills it
 }
 
-// send sends reports to a gateway until there are none for long.
+// send sends updates to a gateway until there are none for long.
 func (p *Peers) send(to driver.Gateway, s *reporter) {
 	idle := time.NewTimer(forgetAfter)
 	defer idle.Stop()
@@ -51,14 +91,14 @@ func (p *Peers) send(to driver.Gateway, s *reporter) {
 			return
 		case <-idle.C:
 			p.mu.Lock()
-			if len(s.newest) == 0 {
+			if len(s.next) == 0 {
 				delete(p.reporters, to)
 				p.mu.Unlock()
 				return
 			}
 			p.mu.Unlock()
-		case r := <-s.newest:
-			p.stream(to, s, r)
+		case u := <-s.next:
+			p.stream(to, s, u)
 			if !retry.Sleep(p.ctx, reportAgain) {
 				return
 			}
@@ -67,8 +107,8 @@ func (p *Peers) send(to driver.Gateway, s *reporter) {
 	}
 }
 
-// stream sends reports, from r on, until the stream fails or there are none for long.
-func (p *Peers) stream(to driver.Gateway, s *reporter, r *keyspacev1.ReportRequest) {
+// stream sends updates, from u on, until the stream fails or there are none for long.
+func (p *Peers) stream(to driver.Gateway, s *reporter, u *update) {
 	client, ctx, cancel, err := p.call(p.ctx, &to)
 	if err != nil {
 		return
@@ -85,11 +125,11 @@ func (p *Peers) stream(to driver.Gateway, s *reporter, r *keyspacev1.ReportReque
 	}()
 	defer func() { cancel(); <-ended }()
 	for idle := time.NewTimer(forgetAfter); ; idle.Reset(forgetAfter) {
-		if stream.Send(r) != nil {
+		if u.send(stream) != nil {
 			return
 		}
 		select {
-		case r = <-s.newest:
+		case u = <-s.next:
 		case <-idle.C:
 			return
 		case <-ended:
@@ -98,4 +138,48 @@ func (p *Peers) stream(to driver.Gateway, s *reporter, r *keyspacev1.ReportReque
 			return
 		}
 	}
+}
+
+// send sends an update in messages that wait for no memory of clients' requests. The last one has the report, because
+// that one says that the log has the entries.
+func (u *update) send(stream grpc.ClientStreamingClient[keyspacev1.ReportRequest, keyspacev1.ReportResponse]) error {
+	disk := encodeDisk(u.disk)
+	message := &keyspacev1.ReportRequest{Disk: disk}
+	for i := range u.pushed {
+		rest := u.pushed[i]
+		for len(rest.Payloads) > 0 {
+			if message.Entries != nil {
+				if err := stream.Send(message); err != nil {
+					return err
+				}
+			}
+			var some driver.Pushed
+			some, rest = split(rest)
+			message = &keyspacev1.ReportRequest{Disk: disk, Entries: encodePushed(&some)}
+		}
+	}
+	message.Era, message.Index, message.Log = u.report.Era, u.report.Index, u.report.Log
+	return stream.Send(message)
+}
+
+// split takes as many of the first entries as one message has space for.
+func split(p driver.Pushed) (some, rest driver.Pushed) {
+	n := 1
+	for bytes := len(p.Payloads[0]); n < len(p.Payloads); n++ {
+		if bytes += len(p.Payloads[n]); bytes > pieceBytes {
+			break
+		}
+	}
+	some, rest = p, p
+	some.Payloads, rest.Payloads = p.Payloads[:n], p.Payloads[n:]
+	rest.First += uint64(n)
+	return some, rest
+}
+
+func encodePushed(p *driver.Pushed) *keyspacev1.Entries {
+	return &keyspacev1.Entries{Era: p.Era, Term: p.Term, First: p.First, Payloads: p.Payloads}
+}
+
+func decodePushed(e *keyspacev1.Entries) driver.Pushed {
+	return driver.Pushed{Era: e.GetEra(), Term: e.GetTerm(), First: e.GetFirst(), Payloads: e.GetPayloads()}
 }

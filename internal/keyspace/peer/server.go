@@ -40,7 +40,12 @@ func (s *Server) Report(stream grpc.ClientStreamingServer[keyspacev1.ReportReque
 		case err != nil:
 			return err
 		}
-		s.handler.Reported(decodeDisk(in.GetDisk()), core.Report{Era: in.GetEra(), Index: in.GetIndex(), Log: in.GetLog()})
+		if e := in.GetEntries(); len(e.GetPayloads()) > 0 {
+			s.handler.Pushed(decodePushed(e))
+		}
+		if in.GetEra() > 0 {
+			s.handler.Reported(decodeDisk(in.GetDisk()), core.Report{Era: in.GetEra(), Index: in.GetIndex(), Log: in.GetLog()})
+		}
 	}
 }
 

@@ -199,22 +199,32 @@ func (l *life) readLog(a core.ReadLog) {
 				good = min(good, i)
 			}
 			if left--; left == 0 {
-				l.log(a.Call, found[:good])
+				l.log(a.Call, a.Index, found[:good])
 			}
 		})
 	}
 }
 
 // log hands cells of the log over, and keeps the entries that the replica takes.
-func (l *life) log(call uint64, found []stored) {
+func (l *life) log(call, first uint64, found []stored) {
 	cells := make([]core.Cell, len(found))
 	for i, s := range found {
 		cells[i] = s.cell
 	}
-	before := l.core.Status()
+	before := l.core.Status().At.Next
 	l.core.Log(call, cells)
-	for i := range int(l.core.Status().At.Next - before.At.Next) {
+	for at := before; at < l.core.Status().At.Next; at++ {
+		i := at - first
 		l.state = append(l.state, then(l.state, l.era(), cells[i].Term, found[i].id))
+	}
+}
+
+// keep has the replica take entries that a writer hands over, and keeps those that it takes.
+func (l *life) keep(p pushed, take func(era, term, from, to uint64)) {
+	before := l.core.Status().At.Next
+	take(p.era, p.term, p.from, p.from+uint64(len(p.ids))-1)
+	for at := before; at < l.core.Status().At.Next; at++ {
+		l.state = append(l.state, then(l.state, p.era, p.term, p.ids[at-p.from]))
 	}
 }
 

@@ -9,6 +9,14 @@ type writer struct {
 	leads     bool
 	trying    bool
 	next      uint64
+	from      uint64            // the first entry that was not handed over
+	written   map[uint64]uint64 // the writes in the entries from there on that the chain has committed
+}
+
+// pushed is entries that a writer hands over.
+type pushed struct {
+	era, term, from uint64
+	ids             []uint64 // of their writes
 }
 
 // elections gives the lock to some gateway now and then.
@@ -44,7 +52,7 @@ func (l *life) lead() {
 		}
 		switch s.At.Fence(m.term, found.cell) {
 		case core.Written:
-			m.leads, m.next = true, s.At.Next
+			m.leads, m.next, m.from, m.written = true, s.At.Next, s.At.Next, make(map[uint64]uint64)
 			l.w.note("%v writes era %d from entry %d on", l, m.era, m.next)
 		case core.Deposed:
 			l.writer = nil
@@ -70,8 +78,35 @@ func (m *writer) append(id uint64) uint64 {
 	}
 	index := m.next
 	m.next++
+	if m.l.w.Without&core.Place != 0 {
+		m.push(pushed{m.era, m.term, index, []uint64{id}})
+	}
 	m.put(index, id)
 	return index
+}
+
+// wrote hands over the entries that the chain has committed with all before.
+func (m *writer) wrote(index, id uint64) {
+	m.written[index] = id
+	p := pushed{m.era, m.term, m.from, nil}
+	for id, ok := m.written[m.from]; ok; id, ok = m.written[m.from] {
+		delete(m.written, m.from)
+		m.from, p.ids = m.from+1, append(p.ids, id)
+	}
+	if len(p.ids) > 0 {
+		m.push(p)
+	}
+}
+
+// push hands entries to all gateways.
+func (m *writer) push(p pushed) {
+	l := m.l
+	for _, g := range l.w.gateways {
+		if g != l.g {
+			l.w.send(l.g, g, func(x *life) { x.keep(p, x.core.Pushed) })
+		}
+	}
+	l.keep(p, l.core.Written)
 }
 
 // put writes an entry until it is there or the writer is deposed.
@@ -88,11 +123,13 @@ func (m *writer) put(index, id uint64) {
 		switch core.Judge(m.term, index, found.cell) {
 		case core.Deposed:
 			l.writer = nil
+		case core.Written:
+			m.wrote(index, id)
 		case core.WriteCell:
 			chain.write(l, m.era, index, found.version, core.Cell{Index: index, Term: m.term}, id, func(swapped, ok bool) {
 				switch {
 				case swapped && ok:
-					l.core.Written(m.era, index)
+					m.wrote(index, id)
 				case l.writer == m:
 					m.put(index, id)
 				}
