@@ -131,7 +131,7 @@ func (s *Call) start() {
 	default:
 		c.running++
 	}
-	c.server.run(s)
+	c.server.workers.Go(s)
 }
 
 // next starts the next call when a handler has ended. The caller holds mu.
@@ -142,7 +142,7 @@ func (c *conn) next() {
 	}
 	s := c.later[0]
 	c.later[0], c.later = nil, c.later[1:]
-	c.server.run(s)
+	c.server.workers.Go(s)
 }
 
 // handle runs the handler.

@@ -6,12 +6,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+
+	"github.com/netcraq/netcraq/internal/platform/workers"
 )
 
 // Options say how calls are answered.
@@ -98,10 +99,9 @@ const serverAnswers = 32
 // Server serves gRPC calls.
 type Server struct {
 	o       Options
-	answers *semaphore.Weighted // of all connections, that are received from elsewhere
-	idle    chan *Call          // to workers that have no call
-	resting atomic.Int32        // workers that have none
-	ended   chan struct{}       // closed when the server ends
+	answers *semaphore.Weighted  // of all connections, that are received from elsewhere
+	workers *workers.Pool[*Call] // of handlers
+	ended   chan struct{}        // closed when the server ends
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -121,8 +121,10 @@ func New(o Options) *Server {
 	if o.MaxCalls == 0 {
 		o.MaxCalls = maxCalls
 	}
+	ended := make(chan struct{})
+	answer := func(call *Call) { call.conn.contain("a handler", call.handle) }
 	return &Server{
-		o: o, answers: semaphore.NewWeighted(serverAnswers), idle: make(chan *Call), ended: make(chan struct{}),
+		o: o, answers: semaphore.NewWeighted(serverAnswers), workers: workers.New(maxResting, ended, answer), ended: ended,
 		listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool),
 	}
 }
