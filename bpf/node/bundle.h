@@ -17,6 +17,7 @@
 #include "fib.h"
 #include "lock.h"
 #include "message.h"
+#include "objects.h"
 #include "packet.h"
 #include "read.h"
 #include "route.h"

@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "lock.h"
+#include "objects.h"
 #include "packet.h"
 #include "read.h"
 #include "state.h"
@@ -71,7 +72,7 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 		n = *(volatile __u16 *)&o->value_bytes;
 		if ((seq & 1) || n > nq_cell_bytes)
 			continue;
-		if (bpf_map_lookup_elem(&nq_objects, r->key) != o) /* deleted, and the entry used again */
+		if (!is_object_of(o, r->key)) /* deleted, and the entry used again */
 			return;
 		r->version = o->version;
 		r->committed = o->committed;
@@ -130,7 +131,7 @@ static long import_next(__u32 i, struct copying *c)
 
 	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)) || r.value_bytes > nq_cell_bytes)
 		return 1;
-	o = bpf_map_lookup_elem(&nq_objects, r.key);
+	o = find_object(r.key);
 	if (!o)
 		o = new_object(r.key);
 	c->state = NQ_RECORD_FULL;
@@ -139,7 +140,7 @@ static long import_next(__u32 i, struct copying *c)
 	c->state = NQ_RECORD_CONTENDED;
 	if (!lock_object(o, r.key))
 		return 1;
-	if (bpf_map_lookup_elem(&nq_objects, r.key) != o) { /* deleted while this program was preempted */
+	if (!is_object_of(o, r.key)) { /* deleted while this program was preempted */
 		unlock(&o->seq);
 		return 1;
 	}
@@ -299,7 +300,7 @@ static __always_inline int is_collectable(const struct nq_chain_config *c, const
 
 /*
  * Deletes the object whose key the record holds, if that may be. Else the record gets the version of a committed
- * tombstone. A deleted entry stays locked: a waiter gives up instead of writing into an entry that is used again.
+ * tombstone.
  */
 static long collect_next(__u32 i, struct copying *c)
 {
@@ -318,13 +319,11 @@ static long collect_next(__u32 i, struct copying *c)
 		return 1;
 	index = index * 2 + (live->slot & 1);
 	config = bpf_map_lookup_elem(&nq_chains, &index);
-	o = bpf_map_lookup_elem(&nq_objects, r.key);
+	o = find_object(r.key);
 	if (!config)
 		return 1;
 	if (o && lock(&o->seq)) {
-		if (is_collectable(config, o) && !bpf_map_delete_elem(&nq_objects, r.key)) {
-			count_entries(NQ_TABLE_OBJECTS, -1);
-		} else {
+		if (!is_collectable(config, o) || !remove_locked(o, r.key)) {
 			if (o->tombstone && is_clean(config, o))
 				r.version = o->version;
 			unlock(&o->seq);

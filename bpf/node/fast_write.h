@@ -11,6 +11,7 @@
 #include "fast.h"
 #include "lock.h"
 #include "message.h"
+#include "objects.h"
 #include "packet.h"
 #include "state.h"
 #include "tables.h"
@@ -161,7 +162,7 @@ static __always_inline enum way write_fast(struct fast *p, __u32 *w, int slotted
 	entry = session_of(p, w, 1);
 	if (!entry)
 		return ask_single(p, slotted);
-	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY); /* here, because no load of it passes the lock */
+	o = find_object(w + WORD_KEY); /* here, because no load of it passes the lock */
 	if (!lock(&entry->lock))
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	way = order_fast(p, w, entry, o, slotted);
@@ -208,7 +209,7 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 	entry = session_of(p, w, 0);
 	if (!entry)
 		return drop_fast(p, NQ_OUTCOME_FULL);
-	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
+	o = find_object(w + WORD_KEY);
 	if (!o && !late)
 		o = new_object(w + WORD_KEY);
 	if (!lock(&entry->lock))

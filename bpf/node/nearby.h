@@ -16,6 +16,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "lock.h"
+#include "objects.h"
 #include "read.h"
 #include "state.h"
 #include "tables.h"
@@ -87,12 +88,11 @@ static __always_inline void read_nearby(struct nq_nearby_record *r)
 	if (!permitted(live))
 		return;
 	load_fence();
-	o = bpf_map_lookup_elem(&nq_objects, r->key);
+	o = find_object(r->key);
 	if (!o)
 		return;
-	test_pause();
 	seq = read_begin(&o->seq);
-	if (bpf_map_lookup_elem(&nq_objects, r->key) != o || !copy_clean(r, o, seq))
+	if (!is_object_of(o, r->key) || !copy_clean(r, o, seq))
 		return;
 	if (*(volatile __u64 *)&live->epoch != state)
 		return;

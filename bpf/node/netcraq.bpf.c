@@ -5,6 +5,7 @@
  *
  *   packet.h   frames and sums            message.h  messages: checks, answers
  *   state.h    state of a node            tables.h   where: tables        lock.h  their locks
+ *   objects.h  the table of objects
  *   fib.h      the FIB, TTL, redirects    route.h    messages that leave
  *   multicast.h  multicast                clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
@@ -37,6 +38,8 @@
 #include "lock.h"
 
 #include "tables.h"
+
+#include "objects.h"
 
 #include "packet.h"
 

@@ -10,6 +10,7 @@
 
 #include "lock.h"
 #include "message.h"
+#include "objects.h"
 #include "packet.h"
 #include "rate.h"
 #include "state.h"
@@ -326,7 +327,7 @@ static __noinline int pass(struct xdp_md *ctx, struct nq_work *w, struct nq_memb
 /* A read on the slow path: of a client, or forwarded to the tail. */
 static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live, struct nq_chain_config *c)
 {
-	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	struct nq_object *o = find_object(&w->in.base.key_hi);
 	__u8 flags = w->in.base.flags;
 	__be32 epoch = live->epoch;
 	int relaxed =

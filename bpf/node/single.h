@@ -11,6 +11,7 @@
 #include "fast_read.h"
 #include "fast_write.h"
 #include "fib.h"
+#include "objects.h"
 #include "packet.h"
 #include "read.h"
 #include "route.h"
@@ -27,7 +28,7 @@ static __always_inline enum way read_single(struct fast *p)
 	if (!w || p->bytes != NQ_BASE_BYTES || !folds_to_ones(sum_words(w, NQ_BASE_BYTES / 4)) || !is_fast_base(w) ||
 	    !find_chain(p, w) || is_tail(p->c))
 		return WAY_SLOW;
-	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
+	o = find_object(w + WORD_KEY);
 	if (!o || is_committed(o))
 		return WAY_SLOW;
 	if (resize(p->ctx, NQ_CHAIN_BYTES)) /* room in front is of no use: the READ stays where it is */

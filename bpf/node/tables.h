@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Where a node remembers it: constants set when the program is loaded, tables that the agent fills (chains, leases)
- * and tables that only packets change (objects, sessions).
+ * and tables that only packets change (sessions; objects are in objects.h).
  */
 #ifndef NQ_TABLES_H
 #define NQ_TABLES_H
@@ -32,26 +32,12 @@ volatile const __u32 nq_client_rate = 0;     /* messages a second that one clien
 volatile const __u32 nq_test_ifindex = 0;    /* tests run the egress program as a plain one, outside a device */
 volatile const __u8 nq_test_clock = 0;	     /* tests set the clock */
 
-volatile const __u32 nq_test_pause = 0; /* see test_pause() */
-
 __u64 nq_test_now_ns = 0;
 
 /* The clock of leases goes on while the machine sleeps, so that a lease ends then too. */
 static __always_inline __u64 now_ns(void)
 {
 	return nq_test_clock ? *(volatile __u64 *)&nq_test_now_ns : bpf_ktime_get_boot_ns();
-}
-
-static long pause_next(__u32 i, void *context)
-{
-	return 0;
-}
-
-/* Stands between the lookup of an object and its first use. Tests make it long, as a hypervisor that stops the CPU may. */
-static __always_inline void test_pause(void)
-{
-	if (nq_test_pause)
-		bpf_loop(nq_test_pause, pause_next, 0, 0);
 }
 
 struct {
@@ -118,28 +104,6 @@ static __always_inline __u64 lease_end(__u64 own)
 	until = *(volatile __u64 *)&h->until;
 	return own > until ? own : until;
 }
-
-/* Value size: sizeof(struct nq_object) + nq_cell_bytes, set at load time. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, 16);
-	__uint(value_size, sizeof(struct nq_object) + 16);
-} nq_objects SEC(".maps");
-
-/*
- * The initial value of an entry of nq_objects: zeros, but for two fields against readers that looked up an entry
- * before it was deleted, and used again for another key. The agent changes the sequence number before it deletes
- * objects, so a reader finds another number than before. It sets `reused` while it deletes objects, so a reader that
- * has no number yet leaves the entry alone: the slow path locks it and compares its key. So an object made during a
- * collection is read with the lock until that ends.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(key_size, 4);
-	__uint(value_size, sizeof(struct nq_object) + 16);
-} nq_blank SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -256,49 +220,6 @@ static __always_inline __u64 next_version(const struct nq_chain_config *c, const
 static __always_inline int is_late(const struct nq_chain_config *c, __u64 version)
 {
 	return c->bar && version <= c->bar && !(nq_without & NQ_RULE_G3);
-}
-
-/* The object of a key, for a reader without a lock. */
-static __always_inline struct nq_object *find_object(const void *key)
-{
-	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
-
-	test_pause();
-	return o;
-}
-
-static __always_inline struct nq_object *new_object(const void *key)
-{
-	__u32 zero = 0;
-	void *blank = bpf_map_lookup_elem(&nq_blank, &zero);
-
-	if (blank && !bpf_map_update_elem(&nq_objects, key, blank, BPF_NOEXIST))
-		count_entries(NQ_TABLE_OBJECTS, 1);
-	return bpf_map_lookup_elem(&nq_objects, key);
-}
-
-/*
- * Locks the object of a key, as a writer. While the agent deletes objects, the entry may have become that of another key
- * after it was looked up: 0 then, as if another CPU held the lock for too long. A deleted entry stays locked. When the
- * agent has ended, no packet is left that took a reused entry for another key's.
- */
-static __always_inline int lock_object(struct nq_object *o, const void *key)
-{
-	__u32 index = NQ_COLLECTING;
-	__u64 *collecting;
-
-	test_pause();
-	if (!lock(&o->seq))
-		return 0;
-	collecting = bpf_map_lookup_elem(&nq_usage, &index);
-	if (!collecting || !*(volatile __u64 *)collecting) {
-		o->reused = 0;
-		return 1;
-	}
-	if (bpf_map_lookup_elem(&nq_objects, key) == o)
-		return 1;
-	unlock(&o->seq);
-	return 0;
 }
 
 /* Why a write cannot be recorded in its session. */

@@ -10,6 +10,7 @@
 
 #include "lock.h"
 #include "message.h"
+#include "objects.h"
 #include "state.h"
 #include "tables.h"
 #include "wire.gen.h"
@@ -54,7 +55,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 	entry = own_session(w, 0, &why);
 	if (!entry)
 		return drop(w->op, why == NO_ROOM ? NQ_OUTCOME_FULL : NQ_OUTCOME_CONTENDED);
-	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	o = find_object(&w->in.base.key_hi);
 	if (!o && !late)
 		o = new_object(&w->in.base.key_hi);
 	if (!lock(&entry->lock))
@@ -78,7 +79,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 /* W8: applies an ACK of version to the object; an outcome. */
 static __always_inline __u32 acknowledge(const void *key, __u64 version, const struct nq_chain_config *c)
 {
-	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
+	struct nq_object *o = find_object(key);
 	__u32 outcome = NQ_OUTCOME_STALE;
 
 	if (!o)
@@ -132,7 +133,7 @@ static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 
 	if (!w->is_tail)
 		return drop(w->op, NQ_OUTCOME_MALFORMED);
-	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	o = find_object(&w->in.base.key_hi);
 	if (o) {
 		if (!lock_object(o, &w->in.base.key_hi))
 			return drop(w->op, NQ_OUTCOME_CONTENDED);

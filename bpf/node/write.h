@@ -14,6 +14,7 @@
 #include "contended.h"
 #include "lock.h"
 #include "message.h"
+#include "objects.h"
 #include "packet.h"
 #include "read.h"
 #include "state.h"
@@ -290,7 +291,7 @@ static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 
 	if (!(nq_without & NQ_RULE_W2) && seq < entry->seq)
 		return drop(w->op, NQ_OUTCOME_OLD_SEQ);
-	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	o = find_object(&w->in.base.key_hi);
 	if (!o && again)
 		return repeat(ctx, w, c, entry, 0);
 	if (!o && w->client_op == NQ_OP_CAS && w->in.chain.operand)

@@ -1,10 +1,8 @@
 package xdp
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -68,12 +66,7 @@ func (t *tables) settle() error {
 
 // blank says how new entries begin: with another sequence number than before, and marked while entries are deleted.
 func (t *tables) blank(reused bool) error {
-	entry := make([]byte, objectBytes+cellBytes(t.options))
-	h := nqObject{Seq: rand.Uint32() &^ 1, Reused: flag(reused)}
-	if _, err := binary.Encode(entry, native, &h); err != nil {
-		return err
-	}
-	if err := t.objects.Blank.Put(uint32(0), entry); err != nil {
+	if err := t.table.begin(reused); err != nil {
 		return fmt.Errorf("collecting tombstones: %w", err)
 	}
 	return nil

@@ -250,19 +250,22 @@ func decodeObject(entry []byte) (nqObject, chain.Object, error) {
 
 // encodeObject writes an entry of the objects table of the given size.
 func encodeObject(o chain.Object, bytes int) ([]byte, error) {
-	h := nqObject{
-		ValueBytes: uint16(len(o.Value)), Version: o.Version, Committed: o.Committed, Reads: o.Reads, Writes: o.Writes,
-		ValueSum: valueSum(o.Value), Mark: o.Epoch,
-	}
-	if o.Tombstone {
-		h.Tombstone = 1
-	}
-	entry := make([]byte, bytes)
-	if _, err := binary.Encode(entry, binary.NativeEndian, &h); err != nil {
+	entry, err := encodeHeader(&nqObject{
+		ValueBytes: uint16(len(o.Value)), Tombstone: flag(o.Tombstone), Version: o.Version, Committed: o.Committed,
+		Reads: o.Reads, Writes: o.Writes, ValueSum: valueSum(o.Value), Mark: o.Epoch,
+	}, bytes)
+	if err != nil {
 		return nil, err
 	}
 	copy(entry[objectBytes:], o.Value)
 	return entry, nil
+}
+
+// encodeHeader writes an entry without a value.
+func encodeHeader(h *nqObject, bytes int) ([]byte, error) {
+	entry := make([]byte, bytes)
+	_, err := binary.Encode(entry, binary.NativeEndian, h)
+	return entry, err
 }
 
 // valueSum is the sum as the program keeps it: of words as they stand in memory, in the CPU's byte order.

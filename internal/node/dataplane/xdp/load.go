@@ -150,12 +150,9 @@ func resize(spec *ebpf.CollectionSpec, o chain.Options) error {
 	if err != nil {
 		return err
 	}
-	entry := uint32(objectBytes + cellBytes(o))
 	for name, size := range map[string]struct{ rows, value uint32 }{
 		"nq_live":     {rows: uint32(liveRows(o.Shards))},
 		"nq_chains":   {rows: uint32(2 * o.Shards)},
-		"nq_objects":  {uint32(o.MaxObjects), entry},
-		"nq_blank":    {value: entry},
 		"nq_sessions": {rows: uint32(o.MaxSessions)},
 		"nq_loads":    {rows: uint32(cpus * loadRow(o.Shards))},
 		"nq_counters": {rows: uint32(cpus * counterRow)},
@@ -164,6 +161,7 @@ func resize(spec *ebpf.CollectionSpec, o chain.Options) error {
 			m.MaxEntries, m.ValueSize = cmp.Or(size.rows, m.MaxEntries), cmp.Or(size.value, m.ValueSize)
 		}
 	}
+	resizeObjects(spec, o)
 	if m := spec.Maps["nq_sessions"]; m != nil && o.MaxSessions > sessionsAtOnce {
 		m.Flags |= unix.BPF_F_NO_PREALLOC
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"sync/atomic"
@@ -276,6 +275,7 @@ func TestNearbyOfDeletedEntries(t *testing.T) {
 	const rounds, keys = 20000, 2
 	o := chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 2, MaxSessions: 4}
 	l := newLone(t, o)
+	table := newObjectTable(l.objects, o, new(uint64))
 	readers := []*Nearby{l.nearby(t, o, 0), l.nearby(t, o, longPause)}
 	var over atomic.Bool
 	value := func(key uint64) string { return string(binary.BigEndian.AppendUint64(make([]byte, 8), key)) }
@@ -291,10 +291,7 @@ func TestNearbyOfDeletedEntries(t *testing.T) {
 				if i == rounds-1 {
 					break
 				}
-				blank := make([]byte, objectBytes+cellBytes(o)) // as Collect does before it deletes
-				native.PutUint32(blank, rand.Uint32()&^1)
-				err := errors.Join(l.objects.Blank.Put(uint32(0), blank), l.objects.Objects.Delete(keyBytes(key)))
-				if err != nil {
+				if err := errors.Join(table.begin(false), table.remove([]tableKey{keyBytes(key)})); err != nil { // as Collect does
 					return err
 				}
 			}

@@ -124,7 +124,10 @@ func (m *Offline) Clear() error {
 	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
 		return err
 	}
-	emptied := []*ebpf.Map{m.objects.Objects, m.objects.Sessions}
+	if err := m.table.clear(); err != nil {
+		return err
+	}
+	emptied := []*ebpf.Map{m.objects.Sessions}
 	if m.options.AnswerRate > 0 {
 		emptied = append(emptied, m.objects.Answered)
 	}
@@ -211,13 +214,7 @@ func (m *Offline) ReadNearby(
 func (m *Offline) Grant(shard uint16, until uint64) { m.shards.grant(shard, until) }
 
 // PutObject stores an object as if the chain had.
-func (m *Offline) PutObject(k wire.Key, o chain.Object) error {
-	entry, err := encodeObject(o, objectBytes+cellBytes(m.options))
-	if err != nil {
-		return err
-	}
-	return m.objects.Objects.Put(keyBytes(k), entry)
-}
+func (m *Offline) PutObject(k wire.Key, o chain.Object) error { return m.table.put(k, o) }
 
 // PutSession stores a session as if the chain had.
 func (m *Offline) PutSession(k chain.SessionKey, s chain.Session) error {
@@ -300,19 +297,7 @@ func (m *Offline) Counts() chain.Counters {
 }
 
 // AllObjects returns all objects of the node.
-func (m *Offline) AllObjects() (map[wire.Key]chain.Object, error) {
-	all := make(map[wire.Key]chain.Object)
-	var key, entry []byte
-	entries := m.objects.Objects.Iterate()
-	for entries.Next(&key, &entry) {
-		_, object, err := decodeObject(entry)
-		if err != nil {
-			return nil, err
-		}
-		all[keyOf(key)] = object
-	}
-	return all, entries.Err()
-}
+func (m *Offline) AllObjects() (map[wire.Key]chain.Object, error) { return m.table.all() }
 
 // AllSessions returns the sessions that the node has.
 func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {

@@ -324,7 +324,7 @@ func TestTakeoverWhileObjectsAreDeleted(t *testing.T) {
 		if answered, err := send(p, putMessage(1, "new")); err != nil || !answered {
 			return fmt.Errorf("put: answered %v, %w", answered, err)
 		}
-		entry, err := p.objects.Objects.LookupBytes(keyBytes(wire.Key{Hi: 1}))
+		entry, err := p.table.entries.LookupBytes(keyBytes(wire.Key{Hi: 1}))
 		if err != nil || entry == nil {
 			return fmt.Errorf("lookup: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 // tables are a node's state, with all methods that need no network. [Plane] and [Offline] have them.
 type tables struct {
 	objects *objects
+	table   *objectTable
 	shards  *shardTable
 	counts  *countTable
 	usage   []uint64   // memory of nq_usage
@@ -44,6 +45,7 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	if t.usage, err = mapArray[uint64](t.objects.Usage, usageEntries); err != nil {
 		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
+	t.table = newObjectTable(t.objects, o, &t.usage[tableObjects])
 	if t.holders, err = mapArray[nqHolder](t.objects.Holders, wire.SessionHolders); err != nil {
 		return fmt.Errorf("mapping the table of holders of sessions: %w", err)
 	}

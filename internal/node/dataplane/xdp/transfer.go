@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
-
-	"github.com/cilium/ebpf"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -78,7 +75,7 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	err = t.forget(shards, keys, background, deleteEntries(t.objects.Objects, &t.usage[tableObjects]))
+	err = t.forget(shards, keys, background, t.table.remove)
 	return errors.Join(err, t.dropSessions(shards, set, nil, background))
 }
 
@@ -92,12 +89,9 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 	if err != nil {
 		return nil, err
 	}
-	blank := make([]byte, objectBytes+cellBytes(t.options))
 	err = t.forget(shards, keys, urgently, func(piece []tableKey) error {
-		for _, key := range piece {
-			if err := t.objects.Objects.Put(key, blank); err != nil {
-				return fmt.Errorf("giving up objects: %w", err)
-			}
+		if err := t.table.blank(piece); err != nil {
+			return fmt.Errorf("giving up objects: %w", err)
 		}
 		return nil
 	})
@@ -165,22 +159,4 @@ func (t *tables) forgetSome(shards []uint16, p pace, do func() error) error {
 		}
 	}
 	return do()
-}
-
-// deleteEntries deletes entries that are there, and passes over others.
-func deleteEntries(table *ebpf.Map, used *uint64) func([]tableKey) error {
-	return func(keys []tableKey) error {
-		for len(keys) > 0 {
-			n, err := table.BatchDelete(keys, nil)
-			atomic.AddUint64(used, -uint64(n))
-			switch {
-			case err == nil:
-				return nil
-			case !errors.Is(err, ebpf.ErrKeyNotExist):
-				return err
-			}
-			keys = keys[n+1:] // a walk may meet an entry twice
-		}
-		return nil
-	}
 }

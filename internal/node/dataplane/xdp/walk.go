@@ -126,9 +126,9 @@ func newEntries(table *ebpf.Map, count int) entryBuffer {
 
 // objectKeys lists the keys of objects of some shards by what their headers hold.
 func (t *tables) objectKeys(set *shardSet, p pace, wanted func(*nqObject) bool) (keyPieces, error) {
-	return t.walk(t.objects.Objects, p, func(keys []tableKey, entries [][]byte) (found []tableKey, err error) {
+	return t.walk(t.table.entries, p, func(keys []tableKey, entries [][]byte) (found []tableKey, err error) {
 		for i, key := range keys {
-			if set.has(t.shardOf(key)) && wanted((*nqObject)(unsafe.Pointer(unsafe.SliceData(entries[i])))) {
+			if set.has(t.shardOf(key)) && wanted(header(entries[i])) {
 				found = append(found, key)
 			}
 		}
@@ -150,7 +150,7 @@ func isTombstone(o *nqObject) bool { return isEmpty(o) || o.Tombstone != 0 }
 func (t *tables) changedKeys(set *shardSet, since *sinceSet, p pace) (keyPieces, error) {
 	headers := newBatch(objectRecordBytes)
 	headers.headersOnly()
-	return t.walk(t.objects.Objects, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
+	return t.walk(t.table.entries, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
 		for _, key := range keys {
 			switch shard := t.shardOf(key); {
 			case !set.has(shard):
