@@ -23,6 +23,7 @@ var keyspaceRecipes = []recipe{
 	{"disk_emptied", 3, 50 * time.Millisecond, 4 * time.Second, (*driver).diskEmptied},
 	{"disk_damaged", 3, 50 * time.Millisecond, 2 * time.Second, (*driver).diskDamaged},
 	{"disk_full", 2, 50 * time.Millisecond, 4 * time.Second, (*driver).diskFull},
+	{"disk_frozen", 3, time.Second, 5 * time.Second, (*driver).diskFrozen},
 }
 
 // KeyspaceKinds lists the kinds of faults of a trial of a keyspace on disks.

@@ -70,6 +70,30 @@ func TestSmallDisk(t *testing.T) {
 	}
 }
 
+// A frozen disk syncs when it is thawed.
+func TestFrozenDisk(t *testing.T) {
+	roottest.Need(t)
+	s, err := newSmallDisk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.remove() //nolint:errcheck // the test has failed otherwise
+	if err := errors.Join(os.Mkdir(s.data(), 0o700), s.freeze()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.freeze(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("it was not frozen: %v", err)
+	}
+	written := make(chan error)
+	go func() { written <- os.WriteFile(filepath.Join(s.data(), "a"), nil, 0o600) }()
+	if err := s.thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}
+
 // A fault is injected and ended whole when the trial is over meanwhile: the checks that follow need the cluster.
 func TestFaultsEndAfterTheTrial(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
