@@ -210,8 +210,8 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 	}
 	s, err := k.listen(chain, r, memory.ServerOptions{
 		Options: memory.Options{
-			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress, QuotaBytes: m.bounds(o.Log),
-			Tokens: m.tokens, Temporary: k.dir, Begin: begin,
+			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress,
+			QuotaBytes: m.bounds(ctx, o.Log), Tokens: m.tokens, Temporary: k.dir, Begin: begin,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/platform/collector"
 	"github.com/netcraq/netcraq/internal/platform/memlimit"
 	"github.com/netcraq/netcraq/internal/platform/systemd"
 )
@@ -91,8 +92,10 @@ const minLogEntries, maxLogEntries = 4096, 1 << 20
 // minQuota is room for a few requests of the default maximum size.
 const minQuota = 16 << 20
 
-// bounds returns the quota, and bounds the process's memory by twice the quota.
-func (m *memoryFlags) bounds(log *slog.Logger) int64 {
+// bounds returns the quota, and bounds the process's memory by twice the quota. Until ctx ends the garbage collector
+// follows the size of the keyspace.
+func (m *memoryFlags) bounds(ctx context.Context, log *slog.Logger) int64 {
+	go collector.Follow(ctx)
 	limit, limited := memlimit.Find()
 	quota := m.quota
 	switch {
@@ -122,7 +125,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 		return unlessEnded(ctx, err)
 	}
 	defer chain.Close()
-	quota := m.bounds(o.Log)
+	quota := m.bounds(ctx, o.Log)
 	s, err := memory.Listen(memory.ServerOptions{
 		Options: memory.Options{
 			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
