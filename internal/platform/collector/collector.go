@@ -27,8 +27,8 @@ func percent(live uint64) int {
 	return max(int(slack*100/live), leastPercent)
 }
 
-// Follow has a heap of many hundred MiB collected more often than by Go's default, at which it takes twice what lives in
-// it. It returns when ctx ends, or at once if $GOGC is set.
+// Follow has a heap of many hundred MiB collected more often than by Go's default, at which it takes twice what lives
+// in it. It returns when ctx ends, or at once if $GOGC is set.
 func Follow(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
