@@ -30,8 +30,12 @@ func (p *pipeline) clock() {
 	}
 }
 
-// watch looks at every slot once and returns whether any is in use.
+// watch looks at every slot once and returns whether any is in use. First it takes the answers that are there: they
+// came in time, however late this process runs.
 func (p *pipeline) watch() bool {
+	p.receiving.Lock()
+	p.drain()
+	p.receiving.Unlock()
 	var ends []finished
 	var seen *start // of the slot before; slots that began together mostly lie together
 	var cancelled error

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestAnswersOfAPause(t *testing.T) {
 	if _, err := s.conn.WriteToUDPAddrPort(message, to.addr); err != nil {
 		t.Fatal(err)
 	}
-	awaitDatagram(t, s)
+	awaitDatagram(t, s.conn)
 	at.writeUntil = at.now.Add(-time.Second) // it passed during the pause
 	if ended := s.attempt(t.Context(), time.Now()); !ended || s.call.outcome.Err != nil {
 		t.Errorf("ended: %v, %v", ended, s.call.outcome.Err)
@@ -36,8 +37,9 @@ func TestAnswersOfAPause(t *testing.T) {
 }
 
 // awaitDatagram waits until a datagram is in the socket, and leaves it there.
-func awaitDatagram(t *testing.T, s *socket) {
-	raw, err := s.conn.SyscallConn()
+func awaitDatagram(t *testing.T, conn *net.UDPConn) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +51,30 @@ func awaitDatagram(t *testing.T, s *socket) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAnswersBeforeTheClock: the receiver of a pipeline does not run while the answer arrives, until the attempt's time
+// is up. The clock takes the answer, and repeats nothing.
+func TestAnswersBeforeTheClock(t *testing.T) {
+	c := newClient(t, Options{Cluster: startCluster(t, 1, 1).cluster})
+	conn, err := listen(&c.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := preparePipeline(c, conn)
+	op, ended := PutOp("k", []byte("v")), make(ends, 1)
+	at, s := c.start(t.Context(), true), &p.slots[0]
+	p.free = p.free[:len(p.free)-1] // slot 0
+	begin(t, &s.call, &at, &op)
+	at.to = ended
+	p.queue(0)
+	p.sendReady(p.out)
+	awaitDatagram(t, conn)
+	s.wakeAfter, p.looked = 0, time.Now()
+	if p.watch(); len(ended) != 1 {
+		t.Errorf("the put did not end; its slot is in state %d after %d misses", s.state, s.recent.misses)
 	}
 }
 

@@ -15,9 +15,10 @@ const batchMessages = 64
 // receiveBytes is the buffer asked for; the kernel may grant less.
 const receiveBytes = 4 << 20
 
-// pipeline runs many operations over one socket, for throughput. Each operation has a slot, whose number is in the low bits
-// of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Callbacks at the
-// end of an operation run without the lock.
+// pipeline runs many operations over one socket, for throughput. Each operation has a slot, whose number is in the low
+// bits of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Whoever
+// sends also takes the answers that are there: a kernel's are before the call that sent returns. Callbacks at the end
+// of an operation run without the lock.
 type pipeline struct {
 	client   *Client
 	conn     *net.UDPConn
@@ -30,6 +31,10 @@ type pipeline struct {
 
 	sending sync.Mutex // the sender's place; taken before mu
 	out     *outgoing  // owned by the present sender
+
+	receiving sync.Mutex       // taken before mu, and held until the received answers are judged
+	present   *ipv4.PacketConn // reads what is in the socket, without a wait; nil: not on this system
+	in        *inbox           // of drain
 
 	mu         sync.Mutex
 	slots      []slot
@@ -125,11 +130,22 @@ func (s *pipes) reroute() {
 }
 
 func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
+	p := preparePipeline(c, conn)
+	go p.sender()
+	go p.receiver()
+	go p.clock()
+	return p
+}
+
+// preparePipeline makes a pipeline without its goroutines.
+func preparePipeline(c *Client, conn *net.UDPConn) *pipeline {
 	window := c.options.Window
 	p := &pipeline{
 		client:   c,
 		conn:     conn,
 		packets:  ipv4.NewPacketConn(conn),
+		present:  presentOf(conn),
+		in:       newInbox(drainMessages),
 		trains:   cutsTrains(conn),
 		slotFree: make(chan struct{}, 1),
 		toSend:   make(chan struct{}, 1),
@@ -143,9 +159,6 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 	for i := range window {
 		p.free = append(p.free, uint16(window-1-i))
 	}
-	go p.sender()
-	go p.receiver()
-	go p.clock()
 	return p
 }
 

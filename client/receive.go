@@ -11,33 +11,67 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// receiver takes answers, as many as there are with one system call, to the slots that they name.
-func (p *pipeline) receiver() {
-	messages := make([]ipv4.Message, batchMessages)
-	for i := range messages {
-		messages[i].Buffers = [][]byte{make([]byte, wire.MaxDatagramBytes)}
+// inbox is the place of received datagrams and of what they carry, for one goroutine at a time.
+type inbox struct {
+	messages []ipv4.Message
+	answers  []answer
+	ends     []finished
+}
+
+func newInbox(messages int) *inbox {
+	in := &inbox{messages: make([]ipv4.Message, messages)}
+	for i := range in.messages {
+		in.messages[i].Buffers = [][]byte{make([]byte, wire.MaxDatagramBytes)}
 	}
-	answers := make([]answer, 0, batchMessages)
-	var ends []finished
+	return in
+}
+
+// receiver waits for answers and takes them, as many as there are with one system call, to the slots that they name.
+func (p *pipeline) receiver() {
+	in := newInbox(batchMessages)
 	for {
-		n, err := p.packets.ReadBatch(messages, 0)
+		n, err := p.packets.ReadBatch(in.messages, 0)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
 			time.Sleep(tick) // no memory in the kernel, say: this must not become a busy loop
 		}
-		answers, ends = answers[:0], ends[:0]
-		for i := range max(n, 0) {
-			answers = decode(p.client, &messages[i], answers)
-		}
-		var again bool
-		if ends, again = p.deliver(answers, ends); again {
-			wake(p.toSend)
-		}
-		report(ends)
-		clear(ends)
+		p.receiving.Lock()
+		p.accept(in, n)
+		p.receiving.Unlock()
 	}
+}
+
+// drainMessages is how many datagrams drain takes with one system call: few, because often there is none.
+const drainMessages = 16
+
+// drain takes the answers that are in the socket. It does not wait. The caller holds receiving.
+func (p *pipeline) drain() {
+	for p.present != nil {
+		n, err := p.present.ReadBatch(p.in.messages, dontWait)
+		p.accept(p.in, n)
+		if err != nil || n < len(p.in.messages) {
+			return
+		}
+	}
+}
+
+// accept takes n received datagrams. The caller holds receiving.
+func (p *pipeline) accept(in *inbox, n int) {
+	in.answers, in.ends = in.answers[:0], in.ends[:0]
+	for i := range max(n, 0) {
+		in.answers = decode(p.client, &in.messages[i], in.answers)
+	}
+	if len(in.answers) == 0 {
+		return
+	}
+	var again bool
+	if in.ends, again = p.deliver(in.answers, in.ends); again {
+		wake(p.toSend)
+	}
+	report(in.ends)
+	clear(in.ends)
 }
 
 // answer is a received reply.

@@ -34,6 +34,10 @@ func (p *pipeline) send() {
 		}
 		p.sendReady(p.out)
 		p.sending.Unlock()
+		if p.receiving.TryLock() { // else another goroutine takes the answers
+			p.drain()
+			p.receiving.Unlock()
+		}
 	}
 	wake(p.toSend)
 }
