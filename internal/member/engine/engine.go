@@ -44,8 +44,8 @@ const (
 	sampleEvery = 5 * time.Millisecond
 	// patience is how long something waits for a push before the member leaves the view.
 	patience = 500 * time.Millisecond
-	// maxResting workers wait for work. A bundle is read while reads of the one before are answered, and others gather.
-	maxResting = 4
+	// maxResting workers wait for a bundle of reads: one is read while the reads of the one before are answered.
+	maxResting = 2
 )
 
 // Engine is a member that takes part, or wants to.
@@ -59,7 +59,7 @@ type Engine struct {
 	nearby  atomic.Uint64 // objects read from the memory of a node on this machine
 	far     atomic.Uint64 // objects read through the network
 	keys    atomic.Pointer[keys]
-	workers *workers.Pool[func()] // of what the machine wants done
+	bundles *workers.Pool[core.ReadObjects]
 
 	mu      sync.Mutex // of all below
 	machine *core.Machine
@@ -99,7 +99,7 @@ func Start(o Options) *Engine {
 		}),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.workers = workers.New(maxResting, e.ctx.Done(), func(do func()) { do() })
+	e.bundles = workers.New(maxResting, e.ctx.Done(), e.readObjects)
 	if o.Off {
 		e.do(func(now int64) { e.machine.Want(now, false) })
 	}
@@ -125,18 +125,10 @@ func (e *Engine) Close() {
 
 // do calls the machine, and does what it wants done.
 func (e *Engine) do(event func(now int64)) {
-	work, answers := e.decide(event)
-	for _, w := range work {
-		e.workers.Go(w)
-	}
-	give(answers)
-}
-
-// decide calls the machine. It returns the work that the machine wants done, and the answers that it gives to reads.
-func (e *Engine) decide(event func(now int64)) (work []func(), answers []answer) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	event(bootTime())
+	var later []core.Action
+	var answers []answer
 	for _, action := range e.machine.Actions() {
 		switch a := action.(type) {
 		case core.Ready:
@@ -147,26 +139,14 @@ func (e *Engine) decide(event func(now int64)) (work []func(), answers []answer)
 			e.end(a.Reveals)
 		case core.Left:
 			e.end(a.Leaves)
-		case core.Propose:
-			select {
-			case e.records <- a.Record:
-			default: // the machine proposes again
-			}
-		case core.Renew:
-			work = append(work, e.renew)
-		case core.Look:
-			work = append(work, e.sample)
-		case core.ReadObjects:
-			work = append(work, func() { e.readObjects(a) })
-		case core.WriteObject:
-			work = append(work, func() { e.writeObject(a) })
+		default:
+			later = append(later, action)
 		}
 	}
-	return work, answers
-}
-
-// give answers reads.
-func give(answers []answer) {
+	e.mu.Unlock()
+	for _, action := range later {
+		e.perform(action)
+	}
 	for _, a := range answers {
 		for _, then := range a.reads {
 			then(a.point, a.slow)
@@ -201,6 +181,25 @@ func (e *Engine) end(ids []uint64) {
 	}
 }
 
+// perform begins to do what the machine wants done.
+func (e *Engine) perform(action core.Action) {
+	switch a := action.(type) {
+	case core.Propose:
+		select {
+		case e.records <- a.Record:
+		default: // the machine proposes again
+		}
+	case core.Renew:
+		go e.renew()
+	case core.Look:
+		go e.sample()
+	case core.ReadObjects:
+		e.bundles.Go(a) // whose reads are answered there, by etcd's handlers, which need more stack
+	case core.WriteObject:
+		go e.writeObject(a)
+	}
+}
+
 // ReadPoint implements [member.Register].
 func (e *Engine) ReadPoint(then func(core.Point, member.Reason)) {
 	e.mu.Lock()
@@ -214,15 +213,15 @@ func (e *Engine) ReadPoint(then func(core.Point, member.Reason)) {
 // gatherLater has the machine told of what arrives next. The lock is held.
 func (e *Engine) gatherLater() {
 	if e.arrived.empty() {
-		e.workers.Go(e.gather)
+		go e.gather()
 	}
 }
 
 // gather tells the machine of the reads and reveals that have arrived. It first lets other goroutines run: the busier the
-// process is, the more reads share a bundle, and the more reveals a push. It does the last work that follows itself.
+// process is, the more reads share a bundle, and the more reveals a push.
 func (e *Engine) gather() {
 	runtime.Gosched()
-	work, answers := e.decide(func(now int64) {
+	e.do(func(now int64) {
 		if len(e.arrived.reveals) > 0 {
 			e.machine.Advance(member.Applied(e.o.Server))
 		}
@@ -234,14 +233,6 @@ func (e *Engine) gather() {
 		}
 		e.arrived.reads, e.arrived.reveals = e.arrived.reads[:0], e.arrived.reveals[:0]
 	})
-	last := len(work) - 1
-	for i := range last {
-		e.workers.Go(work[i])
-	}
-	give(answers)
-	if last >= 0 {
-		work[last]()
-	}
 }
 
 // Reveal implements [member.Register].
