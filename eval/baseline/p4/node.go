@@ -43,7 +43,7 @@ func openLive(program []byte, addr netip.AddrPort, at Place, entries []p4.Entry)
 }
 
 // routePrefix begins the names of the control that chooses ports.
-const routePrefix = "send_"
+const routePrefix = "Node.send."
 
 // ChangeRoutes gives ways to the switch, and takes others from it.
 func (n live) ChangeRoutes(add, remove []p4.Route) error {

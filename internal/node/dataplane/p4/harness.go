@@ -33,7 +33,7 @@ func NewHarness(program []byte, self netip.AddrPort, o chain.Options, hosts []ne
 	if m.Node, err = NewNode(sw, self, o); err == nil {
 		var r Request
 		for _, h := range hosts {
-			r.Insert(routeEntry(h, way{source: macOf(self.Addr()), destination: macOf(h)}))
+			r.Insert(routeEntry(nodeControl, h, way{source: macOf(self.Addr()), destination: macOf(h)}))
 		}
 		err = sw.Do(&r)
 	}

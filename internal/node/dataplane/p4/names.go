@@ -2,45 +2,51 @@ package p4
 
 import "slices"
 
-// Names that p4c gives tables, actions and registers of p4/netcraq.p4: those of the controls that they stand in, too.
+// Names that the P4Info of p4/netcraq.p4 has for tables, actions, registers and counters.
 const (
-	tableLocal   = "frame_local"
-	tableShards  = "shard_shards"
-	tableMembers = "shard_members"
-	tableObjects = "state_objects"
-	tableRoutes  = "route_routes"
-	tableGroup   = "copy_group"
-	tableTransit = "route_transit"
+	tableLocal   = "Node.frame.local"
+	tableShards  = "Node.shard.shards"
+	tableMembers = "Node.shard.members"
+	tableObjects = "Node.state.objects"
+	tableGroup   = "Node.copy.group"
 
-	actionNode   = "frame_node_0"
-	actionChain  = "shard_chain_0"
-	actionMember = "shard_member_0"
-	actionObject = "state_object_0"
-	actionVia    = "route_via_0"
-	actionCopy   = "copy_member_at_0"
-	actionOnward = "route_onward_0"
+	actionNode   = "Node.frame.node"
+	actionChain  = "Node.shard.chain"
+	actionMember = "Node.shard.member"
+	actionObject = "Node.state.object"
+	actionCopy   = "Node.copy.member_at"
 
-	regOutcomes    = "outcomes_0"
-	regLease       = "state_lease"
-	regFull        = "state_objects_full"
-	regShardReads  = "state_shard_reads"
-	regShardWrites = "state_shard_writes"
+	regOutcomes    = "Node.outcomes"
+	regLease       = "Node.state.lease"
+	regFull        = "Node.state.objects_full"
+	regShardReads  = "Node.state.shard_reads"
+	regShardWrites = "Node.state.shard_writes"
 
-	regSessionID          = "state_session_id"    // and the way
-	regSessionShard       = "state_session_shard" // and the way
-	regSessionSeq         = "state_session_seq"
-	regSessionVersion     = "state_session_version"
-	regSessionResult      = "state_session_result"
-	regSessionKey         = "state_session_key"
-	regSessionOp          = "state_session_op"
-	regSessionStatus      = "state_session_status"
-	regSessionEntriesUsed = "state_session_entries_used"
+	regSessionID          = "Node.state.session_id"    // and the way
+	regSessionShard       = "Node.state.session_shard" // and the way
+	regSessionSeq         = "Node.state.session_seq"
+	regSessionVersion     = "Node.state.session_version"
+	regSessionResult      = "Node.state.session_result"
+	regSessionKey         = "Node.state.session_key"
+	regSessionOp          = "Node.state.session_op"
+	regSessionStatus      = "Node.state.session_status"
+	regSessionEntriesUsed = "Node.state.session_entries_used"
+)
+
+// Names of the ways of a program, within its control.
+const (
+	tableRoutes  = "route.routes"
+	tableTransit = "route.transit"
+	actionVia    = "route.via"
+	actionOnward = "route.onward"
+
+	nodeControl = "Node."
 )
 
 // objectArrays are the registers of a place, in the order of [cell].
 var objectArrays = slices.Concat(
-	[]string{"state_object_version", "state_object_committed", "state_object_bytes", "state_object_epoch"},
-	valueArrays("state_value"), []string{"state_object_reads", "state_object_writes"},
+	[]string{"Node.state.object_version", "Node.state.object_committed", "Node.state.object_bytes", "Node.state.object_epoch"},
+	valueArrays("Node.state.value"), []string{"Node.state.object_reads", "Node.state.object_writes"},
 )
 
 func valueArrays(prefix string) []string {

@@ -2,7 +2,6 @@ package p4
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	artefacts "github.com/netcraq/netcraq/p4"
@@ -10,17 +9,25 @@ import (
 
 // TestNames: the compiled program has all that the control plane names.
 func TestNames(t *testing.T) {
-	text := string(artefacts.Program)
-	tables := []string{tableLocal, tableShards, tableMembers, tableObjects, tableRoutes, tableTransit, tableGroup}
-	actions := []string{actionNode, actionChain, actionMember, actionObject, actionVia, actionOnward, actionCopy}
-	registers := append(slices.Clone(objectArrays), regOutcomes, regLease, regFull, regShardReads, regShardWrites,
-		regSessionSeq, regSessionVersion, regSessionResult, regSessionKey, regSessionOp, regSessionStatus, regSessionEntriesUsed,
-		regSessionID+"0", regSessionID+"3", regSessionShard+"0", regSessionShard+"3")
-	for kind, names := range map[string][]string{"table": tables, "action": actions, "regarray": registers} {
-		for _, name := range names {
-			if !strings.Contains(text, "\n"+kind+" "+name+" ") {
-				t.Errorf("the program has no %s %s", kind, name)
-			}
+	n, err := namesOf(artefacts.Program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, action := range map[string]string{
+		tableLocal: actionNode, tableShards: actionChain, tableMembers: actionMember, tableObjects: actionObject,
+		tableGroup: actionCopy, nodeControl + tableRoutes: nodeControl + actionVia,
+		nodeControl + tableTransit: nodeControl + actionOnward,
+	} {
+		c := Change{Entry: Entry{Table: table, Action: action}}
+		if _, err := n.change(&c); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, array := range append(slices.Clone(objectArrays), regOutcomes, regLease, regFull, regShardReads,
+		regShardWrites, regSessionSeq, regSessionVersion, regSessionResult, regSessionKey, regSessionOp, regSessionStatus,
+		regSessionEntriesUsed, regSessionID+"0", regSessionID+"3", regSessionShard+"0", regSessionShard+"3") {
+		if _, err := n.array(array); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -51,10 +51,7 @@ func (c *cell) fields() []*uint64 {
 // readCells adds the reading of some places in a row to r.
 func readCells(r *Request, first int, cells []cell) {
 	for i, array := range objectArrays {
-		r.reads = append(r.reads, &read{line: len(r.lines), first: first, into: func(at int, v uint64) {
-			*cells[at-first].fields()[i] = v
-		}})
-		r.add(fmt.Sprintf("read %s %d %d", array, first, len(cells)))
+		r.Visit(array, first, len(cells), func(at int, v uint64) { *cells[at-first].fields()[i] = v })
 	}
 }
 

@@ -9,8 +9,8 @@ type Route struct {
 	Source, Destination [6]byte // Ethernet addresses
 }
 
-// Insert gives the way to a program, for its own messages and for frames that it forwards. The names of the program's
-// tables and actions begin with prefix.
+// Insert gives the way to a program, for its own messages and for frames that it forwards. The names of
+// the tables and actions begin with prefix.
 func (r *Route) Insert(to *Request, prefix string) {
 	for _, e := range r.entries(prefix) {
 		to.Insert(e)
@@ -25,9 +25,8 @@ func (r *Route) Delete(to *Request, prefix string) {
 }
 
 func (r *Route) entries(prefix string) [2]Entry {
-	own := routeEntry(r.To, way{r.Port, r.Source, r.Destination})
+	own := routeEntry(prefix, r.To, way{r.Port, r.Source, r.Destination})
 	through := own
-	own.Table, own.Action = prefix+tableRoutes, prefix+actionVia
 	through.Table, through.Action = prefix+tableTransit, prefix+actionOnward
 	return [2]Entry{own, through}
 }
@@ -37,10 +36,10 @@ func (r *Route) entries(prefix string) [2]Entry {
 func (n *Node) ChangeRoutes(add, remove []Route) error {
 	var r Request
 	for i := range add {
-		add[i].Insert(&r, "")
+		add[i].Insert(&r, nodeControl)
 	}
 	for i := range remove {
-		remove[i].Delete(&r, "")
+		remove[i].Delete(&r, nodeControl)
 	}
 	return n.sw.Do(&r)
 }

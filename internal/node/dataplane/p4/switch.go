@@ -3,9 +3,7 @@ package p4
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/netip"
-	"strings"
 )
 
 // Switch is a target that runs the program. Requests may come from several goroutines.
@@ -57,22 +55,46 @@ func MAC(b [6]byte) (v uint64) {
 	return v
 }
 
-// Request is a group of changes and reads. Tables change before registers do; if a change fails, those after it are not
-// made, and none of those of tables.
+// Request is a group of changes and reads, by the names that the program's P4Info has. Tables change before arrays do;
+// if a change fails, those after it are not made, and none of those of tables.
 type Request struct {
-	entries []string // changes of tables
-	lines   []string // the others, and reads
-	reads   []*read
+	changes  []Change
+	accesses []Access
 }
 
-type read struct {
-	line   int
-	sparse bool
-	into   func(index int, value uint64)
-	first  int
+// Change is one of a table.
+type Change struct {
+	Kind  ChangeKind
+	Entry Entry
 }
 
-// Entry is one line of a table. Fields and arguments are numbers in the order of the program.
+// ChangeKind is what becomes of an entry.
+type ChangeKind int
+
+// Kinds of changes.
+const (
+	Put        ChangeKind = iota // the entry is there, in place of one with the same key
+	Remove                       // no entry has the key
+	SetDefault                   // keys without an entry have the action
+)
+
+// Access is a read or a write of places in a row, in an array of registers or counters.
+type Access struct {
+	Array  string
+	First  int
+	Count  int
+	Values []uint64 // to write; nil: read
+	Sparse bool     // visit only what is not zero
+	Visit  func(index int, value uint64)
+}
+
+// Changes are those of tables.
+func (r *Request) Changes() []Change { return r.changes }
+
+// Accesses are those of arrays, in order.
+func (r *Request) Accesses() []Access { return r.accesses }
+
+// Entry is one line of a table. The fields of its key are in the order of the program.
 type Entry struct {
 	Table  string
 	Match  []uint64
@@ -87,66 +109,33 @@ type Arg struct {
 }
 
 // Insert puts an entry into its table, in place of one with the same key.
-func (r *Request) Insert(e Entry) {
-	var b strings.Builder
-	b.WriteString("add " + e.Table + " match")
-	e.match(&b)
-	e.action(&b)
-	r.entries = append(r.entries, b.String())
-}
+func (r *Request) Insert(e Entry) { r.changes = append(r.changes, Change{Put, e}) }
 
 // Default sets the action of keys without an entry. The entry's key is ignored.
-func (r *Request) Default(e Entry) {
-	var b strings.Builder
-	b.WriteString("default " + e.Table)
-	e.action(&b)
-	r.entries = append(r.entries, b.String())
-}
+func (r *Request) Default(e Entry) { r.changes = append(r.changes, Change{SetDefault, e}) }
 
-// Delete takes out the entry with the key.
-func (r *Request) Delete(e Entry) {
-	var b strings.Builder
-	b.WriteString("del " + e.Table + " match")
-	e.match(&b)
-	r.entries = append(r.entries, b.String())
-}
+// Delete takes out the entry with the key, if it is there.
+func (r *Request) Delete(e Entry) { r.changes = append(r.changes, Change{Remove, e}) }
 
-func (e *Entry) action(b *strings.Builder) {
-	b.WriteString(" action " + e.Action)
-	for _, a := range e.Args {
-		fmt.Fprintf(b, " %s %#x", a.Name, a.Value)
-	}
-}
-
-func (e *Entry) match(b *strings.Builder) {
-	for _, m := range e.Match {
-		fmt.Fprintf(b, " %#x", m)
-	}
-}
-
-// Write sets registers of an array from an index on.
+// Write sets places of an array from an index on.
 func (r *Request) Write(array string, first int, values ...uint64) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "write %s %d", array, first)
-	for _, v := range values {
-		fmt.Fprintf(&b, " %x", v)
-	}
-	r.add(b.String())
+	r.accesses = append(r.accesses, Access{Array: array, First: first, Count: len(values), Values: values})
 }
 
 // Read fills values from an array.
 func (r *Request) Read(array string, first int, values []uint64) {
-	r.reads = append(r.reads, &read{line: len(r.lines), first: first, into: func(i int, v uint64) { values[i-first] = v }})
-	r.add(fmt.Sprintf("read %s %d %d", array, first, len(values)))
+	r.Visit(array, first, len(values), func(i int, v uint64) { values[i-first] = v })
 }
 
-// Scan visits the registers of an array that are not zero, from an index on.
+// Visit reads places of an array from an index on.
+func (r *Request) Visit(array string, first, count int, visit func(index int, value uint64)) {
+	r.accesses = append(r.accesses, Access{Array: array, First: first, Count: count, Visit: visit})
+}
+
+// Scan visits the places of an array that are not zero, from an index on.
 func (r *Request) Scan(array string, first, count int, visit func(index int, value uint64)) {
-	r.reads = append(r.reads, &read{line: len(r.lines), sparse: true, into: visit})
-	r.add(fmt.Sprintf("scan %s %d %d", array, first, count))
+	r.accesses = append(r.accesses, Access{Array: array, First: first, Count: count, Sparse: true, Visit: visit})
 }
-
-func (r *Request) add(line string) { r.lines = append(r.lines, line) }
 
 // ErrGone is the cause of errors of a switch that has ended.
 var ErrGone = errors.New("the switch is gone")

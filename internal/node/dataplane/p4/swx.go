@@ -58,9 +58,10 @@ type SWX struct {
 	stderr  bytes.Buffer
 	exited  chan struct{}
 
-	mu   sync.Mutex // one request after the other
-	gone error
-	once sync.Once
+	mu    sync.Mutex // one request after the other
+	names names
+	gone  error
+	once  sync.Once
 }
 
 var _ Switch = (*SWX)(nil)
@@ -126,6 +127,9 @@ func startEngine(name string, program []byte, megabytes int, interfaces ...strin
 		if want := fmt.Sprintf("ready %d", EngineVersion); greeting[len(greeting)-1] != want {
 			return nil, errors.Join(fmt.Errorf("%s is of another version than this program: it says %q instead of %q: build both "+
 				"from the same sources (`make build`)", path, greeting[len(greeting)-1], want), s.Close())
+		}
+		if s.names, err = namesOf(program); err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
 		return s, nil
 	case <-time.After(startWait):
@@ -265,48 +269,25 @@ func (s *SWX) ask(lines []string) ([][]string, error) {
 
 // Do implements [Switch].
 func (s *SWX) Do(r *Request) error {
-	if len(r.entries)+len(r.lines) == 0 {
+	if len(r.changes)+len(r.accesses) == 0 {
 		return nil
 	}
-	lines := append([]string{"hold"}, r.entries...)
-	if len(r.entries) > 0 {
-		lines = append(lines, "commit")
-	}
-	first := len(lines)
-	lines = append(append(lines, r.lines...), "release")
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	lines, first, err := s.names.lines(r)
+	if err != nil {
+		return err
+	}
 	answers, err := s.ask(lines)
 	if err != nil {
 		return err
 	}
-	for _, read := range r.reads {
-		if err := read.parse(answers[first+read.line]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *read) parse(answer []string) error {
-	if len(answer) != 1 {
-		return fmt.Errorf("switch: %d lines instead of values", len(answer))
-	}
-	for i, word := range strings.Fields(answer[0]) {
-		index, digits := r.first+i, word
-		if r.sparse {
-			number, rest, _ := strings.Cut(word, "=")
-			n, err := strconv.ParseUint(number, 16, 32)
-			if err != nil {
+	for i := range r.accesses {
+		if a := &r.accesses[i]; a.Visit != nil {
+			if err := a.parse(answers[first+i]); err != nil {
 				return err
 			}
-			index, digits = int(n), rest
 		}
-		v, err := strconv.ParseUint(digits, 16, 64)
-		if err != nil {
-			return err
-		}
-		r.into(index, v)
 	}
 	return nil
 }

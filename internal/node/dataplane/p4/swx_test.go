@@ -161,7 +161,7 @@ func TestFullTable(t *testing.T) {
 // TestChangesAfterOneThatFails: no entry is put in and no register written, and the next request is not concerned.
 func TestChangesAfterOneThatFails(t *testing.T) {
 	m := machine(t, small)
-	route := Entry{Table: tableRoutes, Match: []uint64{1}, Action: actionVia,
+	route := Entry{Table: nodeControl + tableRoutes, Match: []uint64{1}, Action: nodeControl + actionVia,
 		Args: []Arg{{"port", 1}, {"source", 2}, {"destination", 3}}}
 	wrong := route
 	wrong.Action = "fly"

@@ -70,9 +70,9 @@ func (w *ways) refresh() error {
 		}
 		changed[to] = is
 		if is == (way{}) {
-			r.Delete(routeEntry(to, way{}))
+			r.Delete(routeEntry(nodeControl, to, way{}))
 		} else {
-			r.Insert(routeEntry(to, is))
+			r.Insert(routeEntry(nodeControl, to, is))
 		}
 	}
 	if len(changed) == 0 {
@@ -123,8 +123,8 @@ func (w *ways) look(to netip.Addr) (way, error) {
 	return way{}, errNoWay
 }
 
-func routeEntry(to netip.Addr, is way) Entry {
-	return Entry{Table: tableRoutes, Match: []uint64{Address(to)}, Action: actionVia, Args: []Arg{
+func routeEntry(prefix string, to netip.Addr, is way) Entry {
+	return Entry{Table: prefix + tableRoutes, Match: []uint64{Address(to)}, Action: prefix + actionVia, Args: []Arg{
 		{"port", uint64(is.port)}, {"source", MAC(is.source)}, {"destination", MAC(is.destination)},
 	}}
 }
