@@ -481,7 +481,7 @@ hooks: ## Let git run scripts/pre-commit.sh before every commit
 
 # The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.
 PROTO = PATH=$(TOOLS):$$PATH protoc --proto_path=api --go_opt=module=github.com/netcraq/netcraq \
-	--go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto api/controller.proto api/keyspace.proto
+	--go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto api/controller.proto api/keyspace.proto api/switch.proto
 $(TOOLS)/protoc-gen-go: go.mod | setup
 	GOBIN=$(TOOLS) go install google.golang.org/protobuf/cmd/protoc-gen-go
 $(TOOLS)/protoc-gen-go-grpc: | setup

@@ -8,6 +8,11 @@ import _ "embed"
 //go:embed netcraq.spec
 var Program []byte
 
+// Info is the node's P4Info, as text.
+//
+//go:embed netcraq.p4info.txtpb
+var Info []byte
+
 // Swap only swaps the addresses of each packet: swap.p4, compiled.
 //
 //go:embed swap.spec

@@ -23,6 +23,7 @@ type ConformanceFlags struct {
 	Protocol string
 	Plane    string
 	Engine   string
+	Target   string
 	Packets  int
 	Seed     uint64
 	JSON     bool
@@ -33,6 +34,8 @@ func (flags *ConformanceFlags) Add(f *pflag.FlagSet, protocols, planes string) {
 	f.StringVar(&flags.Protocol, "protocol", flags.Protocol, protocols)
 	f.StringVar(&flags.Plane, "plane", flags.Plane, planes)
 	f.StringVar(&flags.Engine, "engine", "", "of --plane p4: swx, or bmv2 (psa_switch in PATH, as root)")
+	f.StringVar(&flags.Target, "target", "",
+		"of --plane p4: `address` of a running netcraq switch to drive by P4Runtime (default: start an engine)")
 	f.IntVar(&flags.Packets, "random", 0, "number of random packets to compare")
 	f.Uint64Var(&flags.Seed, "seed", 1, "seed of the random packets")
 	f.BoolVar(&flags.JSON, "json", false, "print one JSON object")
@@ -88,6 +91,9 @@ func RunConformance(ctx context.Context, out, progress io.Writer, flags *Conform
 	if flags.Packets < 0 {
 		return cli.UsageError(fmt.Errorf("--random %d: want 0 or more packets", flags.Packets))
 	}
+	if err := flags.checkTarget(); err != nil {
+		return err
+	}
 	if err := chooseEngine(flags.Plane, flags.Engine); err != nil {
 		return err
 	}
@@ -116,6 +122,15 @@ func RunConformance(ctx context.Context, out, progress io.Writer, flags *Conform
 	return err
 }
 
+// checkTarget refuses a target that the flags do not use.
+func (flags *ConformanceFlags) checkTarget() error {
+	if flags.Target != "" && (flags.Plane != cli.PlaneP4 || flags.Engine != "" || flags.Protocol != ours) {
+		return cli.UsageError(fmt.Errorf("--target %s: it is for --plane %s and --protocol %s, without --engine",
+			flags.Target, cli.PlaneP4, ours))
+	}
+	return nil
+}
+
 // chooseEngine lets the P4 plane use the engine of a name. Without the flag, the environment chooses.
 func chooseEngine(plane, engine string) error {
 	switch {
@@ -140,7 +155,7 @@ type Conformer func(ctx context.Context, progress io.Writer,
 func conform(
 	ctx context.Context, progress io.Writer, flags *ConformanceFlags,
 ) (report *conformance.Report, difference string, err error) {
-	target, err := conformanceTarget(flags.Plane)
+	target, err := conformanceTarget(ctx, flags)
 	if err != nil {
 		return nil, "", err
 	}
@@ -172,16 +187,21 @@ func conform(
 	return report, text.String(), err
 }
 
-func conformanceTarget(plane string) (conformance.Target, error) {
-	switch plane {
+func conformanceTarget(ctx context.Context, flags *ConformanceFlags) (conformance.Target, error) {
+	switch flags.Plane {
 	case "soft":
 		return harness.NewSoft()
 	case "xdp":
 		return harness.NewXDP()
 	case cli.PlaneP4:
+		if flags.Target != "" {
+			return harness.NewP4On(func() (p4.Switch, error) {
+				return cli.DialSwitch(ctx, flags.Target, cli.SwitchDevice, nil)
+			}), nil
+		}
 		return harness.NewP4(), nil
 	}
-	return nil, WrongPlane(plane, "soft, xdp or p4")
+	return nil, WrongPlane(flags.Plane, "soft, xdp or p4")
 }
 
 // WrongPlane returns the error of a plane that is none of the known.

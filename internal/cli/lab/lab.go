@@ -180,9 +180,10 @@ func setAgent(o *lab.Options, plane string) error {
 	if err != nil {
 		return err
 	}
+	o.Beside = planes.beside(self)
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
-		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile(), "--plane", planes.of(l, h)}
-		return append(append(argv, planeArguments(l, h, planes.of(l, h))...), planes.sizes()...)
+		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile()}
+		return append(append(argv, planes.arguments(l, h)...), planes.sizes()...)
 	}
 	return nil
 }

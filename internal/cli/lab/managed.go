@@ -44,7 +44,8 @@ func (m *ManagedFlags) Add(f *pflag.FlagSet) {
 	f.IntVar(&m.controllers, "controllers", m.controllers, "number of controllers")
 	f.IntVar(&m.Nodes, "nodes", m.Nodes, "number of nodes")
 	f.IntVar(&m.Replicas, "replicas", m.Replicas, "members of a chain")
-	f.StringVar(&m.plane, "plane", m.plane, "data plane of the nodes: xdp, soft or p4, or a list with one for each node, such as xdp,p4,xdp")
+	f.StringVar(&m.plane, "plane", m.plane,
+		"data plane of the nodes: xdp, soft, p4 or p4runtime, or a list with one for each node, such as xdp,p4,xdp")
 	m.addTimes(f)
 }
 
@@ -98,7 +99,7 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 	if err != nil {
 		return err
 	}
-	if planes.has(cli.PlaneP4) { // all nodes of a chain need the same cell length
+	if planes.hasSwitch() { // all nodes of a chain need the same cell length
 		m.CellBytes, m.Objects = min(m.CellBytes, p4.CellBytes), min(m.Objects, p4.MaxObjects)
 	}
 	self, err := m.product()
@@ -106,6 +107,7 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 		return err
 	}
 	flags := *m
+	o.Beside = planes.beside(self)
 	o.Controller = func(l *lab.Lab, h lab.Host) []string {
 		var members []string
 		for _, other := range l.Plan.With(lab.RoleController) {
@@ -128,13 +130,13 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
-			"--join", strings.Join(l.Controllers(), ","), "--plane", planes.of(l, h), "--objects", strconv.Itoa(flags.Objects)}
-		if planes.has(cli.PlaneP4) {
+			"--join", strings.Join(l.Controllers(), ","), "--objects", strconv.Itoa(flags.Objects)}
+		if planes.hasSwitch() {
 			argv = append(argv, "--sessions", strconv.Itoa(p4.MaxSessions))
 		} else {
 			argv = append(argv, "--sessions", strconv.Itoa(max(flags.Objects, 100_000)))
 		}
-		return append(append(argv, planeArguments(l, h, planes.of(l, h))...), flags.class()...)
+		return append(append(argv, planes.arguments(l, h)...), flags.class()...)
 	}
 	return nil
 }
@@ -221,22 +223,6 @@ func allVote(ctx context.Context, l *lab.Lab) (bool, error) {
 	defer leader.Close()
 	out, err := leader.Controllers(ctx, &controllerv1.ControllersRequest{})
 	return err == nil && len(out.GetMembers()) == len(l.Plan.With(lab.RoleController)) && admin.AllVote(out), err
-}
-
-// planeArguments returns the arguments for the data plane of a node in a lab.
-func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
-	var argv []string
-	switch plane {
-	case cli.PlaneXDP:
-		argv = []string{"--pin", l.PinDir(h.Name), "--transit", l.Plan.Subnet.String()}
-	case cli.PlaneP4:
-	default:
-		return nil
-	}
-	for _, port := range l.Ports(h.Name) {
-		argv = append(argv, "--port-if", port)
-	}
-	return argv
 }
 
 // snapshotOf asks a lab's controllers for the present status.

@@ -11,6 +11,9 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
+// planeSwitch is the P4 plane on a switch in a process of its own, which the node drives by P4Runtime.
+const planeSwitch = "p4runtime"
+
 // planes are the planes of a lab's nodes: one for all, or one per node in order.
 type planes []string
 
@@ -18,11 +21,11 @@ func planesOf(list string, nodes int) (planes, error) {
 	all := planes(strings.Split(list, ","))
 	for _, plane := range all {
 		switch plane {
-		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4:
+		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4, planeSwitch:
 		default:
 			return nil,
-				cli.UsageError(fmt.Errorf("--plane %q: want xdp, soft or p4, or one of them for each node, with commas between",
-					list))
+				cli.UsageError(fmt.Errorf(
+					"--plane %q: want xdp, soft, p4 or p4runtime, or one of them for each node, with commas between", list))
 		}
 	}
 	if len(all) != 1 && len(all) != nodes {
@@ -39,12 +42,52 @@ func (p planes) of(l *lab.Lab, h lab.Host) string {
 	return p[slices.IndexFunc(l.Plan.With(lab.RoleNode), func(o lab.Host) bool { return o.Name == h.Name })]
 }
 
-func (p planes) has(plane string) bool { return slices.Contains(p, plane) }
+// hasSwitch reports whether a node is a switch.
+func (p planes) hasSwitch() bool {
+	return slices.Contains(p, cli.PlaneP4) || slices.Contains(p, planeSwitch)
+}
+
+// arguments returns the arguments for the data plane of a node.
+func (p planes) arguments(l *lab.Lab, h lab.Host) []string {
+	plane := p.of(l, h)
+	argv := []string{"--plane", plane}
+	if plane == planeSwitch {
+		argv = []string{"--plane", cli.PlaneP4, "--switch", switchAddress}
+	}
+	switch plane {
+	case cli.PlaneXDP:
+		argv = append(argv, "--pin", l.PinDir(h.Name), "--transit", l.Plan.Subnet.String())
+	case cli.PlaneSoft:
+		return argv
+	}
+	return append(argv, portsOf(l, h)...)
+}
+
+// switchAddress is that of a lab's switches, each on its own host.
+const switchAddress = "127.0.0.1:9559"
+
+// beside returns the command of a node's switch; nil: it has none.
+func (p planes) beside(product string) func(*lab.Lab, lab.Host) []string {
+	return func(l *lab.Lab, h lab.Host) []string {
+		if p.of(l, h) != planeSwitch {
+			return nil
+		}
+		return append([]string{product, "switch", "--listen", switchAddress}, portsOf(l, h)...)
+	}
+}
+
+func portsOf(l *lab.Lab, h lab.Host) []string {
+	var argv []string
+	for _, port := range l.Ports(h.Name) {
+		argv = append(argv, "--port-if", port)
+	}
+	return argv
+}
 
 // sizes returns the size arguments that all nodes of a static chain need if one of them runs a
 // switch: all nodes of a chain need the same cell length.
 func (p planes) sizes() []string {
-	if !p.has(cli.PlaneP4) {
+	if !p.hasSwitch() {
 		return nil
 	}
 	return []string{

@@ -35,17 +35,31 @@ func TestMixedChain(t *testing.T) {
 	roottest.Need(t)
 	enginetest.Need(t)
 	for _, plane := range []string{"p4,xdp,xdp", "xdp,p4,xdp", "xdp,xdp,p4", "p4"} {
-		out, _, err := clitest.Netcraq(
-			"lab", "check", "--name", "tmixed", "--seconds", "3", "--loss", "2", "--dup", "2", "--seed", "1",
-			"--plane", plane, "--json",
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r checkResult
-		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Ops == 0 || !r.Linearizable {
-			t.Errorf("%s: %v, %+v", plane, err, r)
-		}
-		t.Logf("%s: %d operations, %d of unknown outcome", plane, r.Ops, r.Unknown)
+		checkMixed(t, plane)
 	}
+}
+
+// TestMixedChainOfSwitches is TestMixedChain with switches that nodes drive by P4Runtime.
+func TestMixedChainOfSwitches(t *testing.T) {
+	roottest.Need(t)
+	enginetest.Need(t)
+	for _, plane := range []string{"soft,p4runtime,p4", "p4runtime,xdp,p4runtime"} {
+		checkMixed(t, plane)
+	}
+}
+
+func checkMixed(t *testing.T, plane string) {
+	t.Helper()
+	out, _, err := clitest.Netcraq(
+		"lab", "check", "--name", "tmixed", "--seconds", "3", "--loss", "2", "--dup", "2", "--seed", "1",
+		"--plane", plane, "--json",
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r checkResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Ops == 0 || !r.Linearizable {
+		t.Errorf("%s: %v, %+v", plane, err, r)
+	}
+	t.Logf("%s: %d operations, %d of unknown outcome", plane, r.Ops, r.Unknown)
 }

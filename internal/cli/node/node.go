@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -106,6 +107,7 @@ its next agent. To stop a node without an interruption, drain it first.`,
 	f.Func("transit", "xdp: `networks` of nodes, such as 192.0.2.0/24, whose messages this node routes, past the kernel's "+
 		"packet filters, where it stands between them (default: leave them to the kernel)", flags.plane.addTransit)
 	flags.addPods(f)
+	flags.plane.addSwitch(f)
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "maximum number of objects")
 	flags.addSessions(f)
@@ -180,7 +182,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		return err
 	}
 	adopted := xdp.Pinned(flags.plane.pin)
-	plane, release, err := flags.open(log)
+	plane, release, err := flags.open(log, identity)
 	if err != nil {
 		return errors.Join(err, pods.close())
 	}
@@ -303,7 +305,10 @@ func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, pods 
 }
 
 // open opens the plane and locks it for this process until release is called.
-func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release func() error, err error) {
+func (flags *nodeFlags) open(
+	log *slog.Logger, identity *security.Identity,
+) (plane dataplane.Plane, release func() error, err error) {
+	flags.plane.identity = identity
 	release = func() error { return nil }
 	adopted := xdp.Pinned(flags.plane.pin)
 	if adopted { // lock before any change

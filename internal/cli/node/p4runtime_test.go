@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/verify/enginetest"
@@ -82,6 +83,21 @@ func TestSwitchRoles(t *testing.T) {
 			t.Errorf("%s: a write has %v, want %v", role, err, want)
 		}
 	}
+	for role, want := range map[string]string{"node": "", "reader": "may not"} {
+		identity, err := security.Load(filepath.Join(dir, role))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sw, err := cli.DialSwitch(ctx, host+":9559", 3, identity)
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
+			t.Errorf("%s: a node's switch has %v, want %q", role, err, want)
+		}
+		if err == nil {
+			if err := sw.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	c := switchClient(t, host+":9559", insecure.NewCredentials())
 	if _, err := c.Capabilities(ctx, new(p4v1.CapabilitiesRequest)); status.Code(err) != codes.Unavailable {
 		t.Errorf("without a certificate: %v", err)
@@ -95,6 +111,8 @@ func TestSwitchRoles(t *testing.T) {
 // arbitrated opens a stream and returns how its election went.
 func arbitrated(ctx context.Context, t *testing.T, c p4v1.P4RuntimeClient) codes.Code {
 	t.Helper()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
 	stream, err := c.StreamChannel(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
@@ -29,6 +32,10 @@ type PlaneRequest struct {
 	nets  []netip.Prefix // xdp: whose messages to route
 	pods  netip.Addr     // xdp: at which pods of this machine reach the node; not valid: none
 	Chain chain.Options
+
+	switchAt string // p4: address of a running switch; empty: start one
+	device   uint64 // its number
+	identity *security.Identity
 }
 
 // needsXDP reports whether the user asked for a feature that only xdp has.
@@ -39,6 +46,9 @@ func (r *PlaneRequest) needsXDP() bool {
 // openPlane opens the requested plane. For "auto" it opens the fastest plane that works here and has the requested
 // features. why is the reason of the choice, for the log.
 func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
+	if r.switchAt != "" && r.kind != cli.PlaneP4 {
+		return nil, "", cli.UsageError(fmt.Errorf("--switch %s is for --plane %s", r.switchAt, cli.PlaneP4))
+	}
 	switch xdp.Mode(r.mode) {
 	case "", xdp.Auto, xdp.Native, xdp.Generic:
 	default:
@@ -100,7 +110,17 @@ func OpenSoft(r PlaneRequest) (dataplane.Plane, error) {
 }
 
 func openP4(r PlaneRequest) (dataplane.Plane, error) {
-	plane, err := p4.Open(p4.Options{Node: r.Addr, Ports: r.ports, Chain: r.Chain})
+	o := p4.Options{Node: r.Addr, Ports: r.ports, Chain: r.Chain}
+	if r.switchAt != "" {
+		if len(r.ports) == 0 {
+			return nil, cli.UsageError(fmt.Errorf("--switch %s: give its interfaces, each by --port-if, in the switch's order",
+				r.switchAt))
+		}
+		o.Dial = func() (p4.Switch, error) {
+			return cli.DialSwitch(context.Background(), r.switchAt, r.device, r.identity)
+		}
+	}
+	plane, err := p4.Open(o)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +186,14 @@ func removePlane(log *slog.Logger, pin string) error {
 	removeEmptyPinRoot()
 	log.Info("data plane and its data removed", "pin", pin)
 	return nil
+}
+
+// addSwitch adds the flags of a switch that another process runs.
+func (r *PlaneRequest) addSwitch(f *pflag.FlagSet) {
+	f.StringVar(&r.switchAt, "switch", "",
+		"p4: `address` of a running netcraq switch with the same --port-if in the same order, to drive by P4Runtime "+
+			"(default: run a switch inside this command)")
+	f.Uint64Var(&r.device, "switch-device", cli.SwitchDevice, "p4: number of the switch")
 }
 
 // addTransit adds networks, separated by commas, to those whose messages the plane routes.

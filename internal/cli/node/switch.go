@@ -7,10 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"time"
 
 	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/security"
@@ -24,6 +26,9 @@ const (
 	switchListen = "127.0.0.1:9559"
 	// switchMessageBytes has room for the program of a pipeline.
 	switchMessageBytes = 32 << 20
+	// switchPing is after what silence a controller is asked for a sign, and for how long. One that is away holds no
+	// place then.
+	switchPing = 5 * time.Second
 )
 
 // switchCalls lists who may call a switch.
@@ -63,7 +68,7 @@ address with its certificate: "netcraq certs make DIR --controllers ADDRESS" put
 	}
 	f := c.Flags()
 	f.StringVar(&flags.listen, "listen", switchListen, "TCP address for controllers")
-	f.Uint64Var(&flags.device, "device", 1, "number by which controllers name this switch")
+	f.Uint64Var(&flags.device, "device", cli.SwitchDevice, "number by which controllers name this switch")
 	f.StringArrayVar(&flags.ports, "port-if", nil,
 		"network interface of the next port, from 0 on; may be repeated (default: packets of controllers only)")
 	f.StringVar(&flags.identity, "identity", "",
@@ -125,7 +130,8 @@ func serveSwitch(ctx context.Context, log *slog.Logger, flags *switchFlags, list
 		Device: flags.device, Ports: flags.ports, Log: log,
 		Start: func(program []byte) (p4runtime.Engine, error) { return p4.StartSWX(program, p4.EngineMegabytes) },
 	})
-	server := grpc.NewServer(append(options, grpc.MaxRecvMsgSize(switchMessageBytes))...)
+	server := grpc.NewServer(append(options, grpc.MaxRecvMsgSize(switchMessageBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: switchPing, Timeout: switchPing}))...)
 	p4v1.RegisterP4RuntimeServer(server, s)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

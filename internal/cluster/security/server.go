@@ -19,6 +19,7 @@ import (
 var servers = map[string][]Role{
 	"/" + agentv1.Agent_ServiceDesc.ServiceName:           {Node},
 	"/" + controllerv1.Controller_ServiceDesc.ServiceName: {Controller},
+	"/p4.v1.P4Runtime": {Node, Controller}, // a switch has one of their identities
 }
 
 // mayServe reports whether a role may answer a call.

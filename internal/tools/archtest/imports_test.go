@@ -41,6 +41,7 @@ var wings = []wing{
 	{"tools/package", []string{commands}},
 	{node + "/chain", []string{"wire"}},
 	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},
+	{node + "/dataplane/p4/p4runtime", []string{"p4", "api", node + "/dataplane", platform}},
 	{node + "/dataplane", []string{"wire", node + "/chain", node + "/pods", platform}},
 	{cluster + "/topology", []string{"wire", node + "/chain", platform + "/trust"}},
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},

@@ -19,13 +19,17 @@ import (
 type P4 struct {
 	*p4.Harness
 	options chain.Options
-	program []byte // nil: that of nodes
+	program []byte                    // nil: that of nodes
+	dial    func() (p4.Switch, error) // of a switch that another process runs; nil: this process runs it
 }
 
 var _ conformance.Target = (*P4)(nil)
 
 // NewP4 makes a target without a node.
 func NewP4() *P4 { return new(P4) }
+
+// NewP4On makes a target without a node on a switch that another process runs.
+func NewP4On(dial func() (p4.Switch, error)) *P4 { return &P4{dial: dial} }
 
 // SetProgram changes the program from the next Reset on; nil: that of nodes.
 func (m *P4) SetProgram(program []byte) error {
@@ -59,9 +63,21 @@ func (m *P4) Reset(o chain.Options) error {
 		hosts = append(hosts, host)
 	}
 	var err error
-	m.Harness, err = p4.NewHarness(m.program, conformance.Me, o, hosts, func(a netip.Addr) [6]byte { return conformance.MACOf(a) })
+	m.Harness, err = m.start(o, hosts)
 	m.options = o
 	return err
+}
+
+func (m *P4) start(o chain.Options, hosts []netip.Addr) (*p4.Harness, error) {
+	macOf := func(a netip.Addr) [6]byte { return conformance.MACOf(a) }
+	if m.dial == nil {
+		return p4.NewHarness(m.program, conformance.Me, o, hosts, macOf)
+	}
+	sw, err := m.dial()
+	if err != nil {
+		return nil, err
+	}
+	return p4.HarnessOn(sw, conformance.Me, o, hosts, macOf)
 }
 
 // p4Now is the time of a case. It is later than the end of every expired lease.

@@ -34,6 +34,9 @@ func (l *Lab) startAgents(ctx context.Context, s *state, progress func(string)) 
 		progress(fmt.Sprintf("%d %s", len(hosts), map[Role]string{RoleController: "controllers", RoleNode: "agents"}[role]))
 		running := map[string]<-chan error{}
 		for _, h := range hosts {
+			if err := l.startBeside(h, role); err != nil {
+				return err
+			}
 			exited, err := l.startAgent(s, h.Name)
 			if err != nil {
 				return err
@@ -47,6 +50,18 @@ func (l *Lab) startAgents(ctx context.Context, s *state, progress func(string)) 
 		}
 	}
 	return nil
+}
+
+// startBeside starts what runs beside a node's agent.
+func (l *Lab) startBeside(h Host, role Role) error {
+	if role != RoleNode || l.options.Beside == nil {
+		return nil
+	}
+	argv := l.options.Beside(l, h)
+	if argv == nil {
+		return nil
+	}
+	return l.Service(h.Name, h.Name+"-beside", argv).Start()
 }
 
 // startAgent starts a node's agent or a controller and records its process. The channel receives

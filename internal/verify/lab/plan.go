@@ -68,6 +68,8 @@ type Options struct {
 	// Agent returns the command line of a node's agent; nil: a lab without agents. See
 	// [Lab.ClusterFile], [Lab.PinDir] and [Lab.Ports] for its arguments.
 	Agent func(l *Lab, h Host) []string `json:"-"`
+	// Beside returns the command line of a service that starts before a node's agent, and ends with the lab; nil: none.
+	Beside func(l *Lab, h Host) []string `json:"-"`
 	// TLS says that agents and controllers are started with certificates.
 	TLS bool `json:"tls,omitempty"`
 

@@ -216,11 +216,8 @@ func (n *Node) Usage() (dataplane.Usage, error) {
 	n.mu.Lock()
 	objects := len(n.places)
 	n.mu.Unlock()
-	var r Request
-	var used [1]uint64
-	r.Read(regSessionEntriesUsed, 0, used[:])
-	err := n.sw.Do(&r)
-	return dataplane.Usage{Objects: objects, Sessions: int(used[0])}, err
+	used, err := n.entriesUsed()
+	return dataplane.Usage{Objects: objects, Sessions: used}, err
 }
 
 // Collect implements [dataplane.Plane]: versions of a switch begin at 1, so it keeps its tombstones.

@@ -29,6 +29,13 @@ func NewHarness(program []byte, self netip.AddrPort, o chain.Options, hosts []ne
 	if err != nil {
 		return nil, err
 	}
+	return HarnessOn(sw, self, o, hosts, macOf)
+}
+
+// HarnessOn is NewHarness on a switch without state, which it closes.
+func HarnessOn(sw Switch, self netip.AddrPort, o chain.Options, hosts []netip.Addr,
+	macOf func(netip.Addr) [6]byte) (*Harness, error) {
+	var err error
 	m := &Harness{sw: sw}
 	if m.Node, err = NewNode(sw, self, o); err == nil {
 		var r Request
@@ -45,6 +52,14 @@ func NewHarness(program []byte, self netip.AddrPort, o chain.Options, hosts []ne
 
 // Clear makes the node one without state, configuration or counts.
 func (m *Harness) Clear() error {
+	var used []int
+	if entries, err := m.entriesUsed(); err != nil {
+		return err
+	} else if entries > 0 {
+		if used, err = m.usedSlots(0, m.slots()); err != nil {
+			return err
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var r Request
@@ -59,13 +74,11 @@ func (m *Harness) Clear() error {
 	for k := range m.places {
 		m.take(&r, k)
 	}
-	entries, err := m.entries(0, m.slots())
-	if err != nil {
-		return err
-	}
-	for _, l := range entries {
-		r.Write(fmt.Sprintf("%s%d", regSessionID, l.at/sessionSlots), l.at%sessionSlots, 0)
-		r.Write(fmt.Sprintf("%s%d", regSessionShard, l.at/sessionSlots), l.at%sessionSlots, 0)
+	for way := range sessionWays {
+		for _, slot := range used {
+			r.Write(fmt.Sprintf("%s%d", regSessionID, way), slot, 0)
+			r.Write(fmt.Sprintf("%s%d", regSessionShard, way), slot, 0)
+		}
 	}
 	r.Write(regSessionEntriesUsed, 0, 0)
 	r.Scan(regOutcomes, 0, counterArray, func(i int, _ uint64) { counted = append(counted, i) })

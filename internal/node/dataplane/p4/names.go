@@ -45,7 +45,9 @@ const (
 
 // objectArrays are the registers of a place, in the order of [cell].
 var objectArrays = slices.Concat(
-	[]string{"Node.state.object_version", "Node.state.object_committed", "Node.state.object_bytes", "Node.state.object_epoch"},
+	[]string{
+		"Node.state.object_version", "Node.state.object_committed", "Node.state.object_bytes", "Node.state.object_epoch",
+	},
 	valueArrays("Node.state.value"), []string{"Node.state.object_reads", "Node.state.object_writes"},
 )
 

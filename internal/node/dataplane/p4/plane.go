@@ -29,12 +29,28 @@ type Options struct {
 	Chain chain.Options
 	// Engine names the engine; empty: the environment chooses.
 	Engine string
+	// Dial returns a switch that another process runs, without state, with Ports in the order of its ports; nil: this
+	// process runs an engine.
+	Dial func() (Switch, error)
+}
+
+// start starts an engine or dials a switch.
+func (o *Options) start(ports []string) (Switch, error) {
+	if o.Dial != nil {
+		return o.Dial()
+	}
+	sw, err := startEngine(o.Engine, artefacts.Program, EngineMegabytes, ports...)
+	if err != nil {
+		return nil, err
+	}
+	return sw, nil
 }
 
 // Plane is a running node.
 type Plane struct {
 	*Node
 	sw        Switch
+	mode      string
 	ports     []string
 	sink      int // holds the node's port, so that the host answers nothing there
 	raw       int // sends what the program has no way for
@@ -78,11 +94,14 @@ func (p *Plane) open(o Options) (err error) {
 	if p.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
 		return fmt.Errorf("a p4 node needs root: %w", err)
 	}
-	sw, err := startEngine(o.Engine, artefacts.Program, EngineMegabytes, p.ports...)
+	sw, err := o.start(p.ports)
 	if err != nil {
 		return err
 	}
-	p.sw = sw
+	p.sw, p.mode = sw, "swx"
+	if o.Dial != nil {
+		p.mode = "p4runtime"
+	}
 	if p.Node, err = NewNode(sw, o.Node, o.Chain); err != nil {
 		return errors.Join(err, sw.Close())
 	}
@@ -202,7 +221,9 @@ func (p *Plane) Err() error { return p.sw.Err() }
 
 // Info describes the plane.
 func (p *Plane) Info() dataplane.Info {
-	return dataplane.Info{Plane: "p4", Mode: "swx", Addr: p.self, Options: p.options, Clones: !p.options.Relay, NoTags: errNoTags.Error()}
+	return dataplane.Info{
+		Plane: "p4", Mode: p.mode, Addr: p.self, Options: p.options, Clones: !p.options.Relay, NoTags: errNoTags.Error(),
+	}
 }
 
 // Grant implements [dataplane.Plane].

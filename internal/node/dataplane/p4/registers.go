@@ -181,22 +181,73 @@ func (n *Node) slots() int {
 	return slots
 }
 
-// visitEntries visits all session entries, some slots at a time.
+// usedSlots lists the slots from one on that have an entry, in order.
+func (n *Node) usedSlots(first, count int) ([]int, error) {
+	used := make([]bool, count)
+	var r Request
+	for way := range sessionWays {
+		r.Scan(fmt.Sprintf("%s%d", regSessionID, way), first, count, func(slot int, _ uint64) { used[slot-first] = true })
+	}
+	n.mu.Lock()
+	err := n.sw.Do(&r)
+	n.mu.Unlock()
+	var slots []int
+	for i, is := range used {
+		if is {
+			slots = append(slots, first+i)
+		}
+	}
+	return slots, err
+}
+
+// entriesUsed is the number of session entries.
+func (n *Node) entriesUsed() (int, error) {
+	var r Request
+	var used [1]uint64
+	r.Read(regSessionEntriesUsed, 0, used[:])
+	err := n.sw.Do(&r)
+	return int(used[0]), err
+}
+
+// visitEntries visits all session entries that are there during all of the call, some slots at a time. It reads which
+// slots have an entry first, because few may.
 func (n *Node) visitEntries(visit func(*sessionEntry) (bool, error)) error {
-	for slot := 0; slot < n.slots(); slot += batch {
-		n.mu.Lock()
-		all, err := n.entries(slot, min(batch, n.slots()-slot))
-		n.mu.Unlock()
+	const looked = 8 * batch
+	if used, err := n.entriesUsed(); err != nil || used == 0 {
+		return err
+	}
+	for first := 0; first < n.slots(); first += looked {
+		used, err := n.usedSlots(first, min(looked, n.slots()-first))
 		if err != nil {
 			return err
 		}
-		for i := range all {
-			if more, err := visit(&all[i]); err != nil || !more {
+		for len(used) > 0 {
+			end := used[0] + batch
+			together := slices.IndexFunc(used, func(slot int) bool { return slot >= end })
+			if together < 0 {
+				together = len(used)
+			}
+			more, err := n.visitSlots(used[0], used[together-1], visit)
+			if err != nil || !more {
 				return err
 			}
+			used = used[together:]
 		}
 	}
 	return nil
+}
+
+// visitSlots visits the entries of some slots in a row.
+func (n *Node) visitSlots(first, last int, visit func(*sessionEntry) (bool, error)) (more bool, err error) {
+	n.mu.Lock()
+	all, err := n.entries(first, last-first+1)
+	n.mu.Unlock()
+	for i := range all {
+		if more, err := visit(&all[i]); err != nil || !more {
+			return false, err
+		}
+	}
+	return err == nil, err
 }
 
 // Sessions is [dataplane.Plane].Sessions.
@@ -232,16 +283,14 @@ func (n *Node) dropEntry(k chain.SessionKey, still func(*chain.Session) bool) er
 		if err != nil || l == nil || !still(&l.Session) {
 			return err
 		}
-		var r Request
-		var used [1]uint64
-		r.Read(regSessionEntriesUsed, 0, used[:])
-		if err := n.sw.Do(&r); err != nil {
+		used, err := n.entriesUsed()
+		if err != nil {
 			return err
 		}
-		r = Request{}
+		var r Request
 		r.Write(fmt.Sprintf("%s%d", regSessionID, l.at/sessionSlots), l.at%sessionSlots, 0)
 		r.Write(fmt.Sprintf("%s%d", regSessionShard, l.at/sessionSlots), l.at%sessionSlots, 0)
-		r.Write(regSessionEntriesUsed, 0, used[0]-1)
+		r.Write(regSessionEntriesUsed, 0, uint64(used-1))
 		return n.sw.Do(&r)
 	})
 }
@@ -268,9 +317,8 @@ func (n *Node) putEntry(k chain.SessionKey, s *chain.Session, newer bool) (bool,
 		}
 		at = l.at
 	} else {
-		var used [1]uint64
-		r.Read(regSessionEntriesUsed, 0, used[:])
-		if err := n.sw.Do(&r); err != nil {
+		used, err := n.entriesUsed()
+		if err != nil {
 			return false, err
 		}
 		slot := n.slotOf(k)
@@ -278,14 +326,13 @@ func (n *Node) putEntry(k chain.SessionKey, s *chain.Session, newer bool) (bool,
 		for way < sessionWays && slices.ContainsFunc(others, func(o sessionEntry) bool { return o.at/sessionSlots == way }) {
 			way++
 		}
-		if way == sessionWays || used[0] >= uint64(n.options.MaxSessions) {
+		if way == sessionWays || used >= n.options.MaxSessions {
 			return false, nil
 		}
 		at = way*sessionSlots + slot
-		r = Request{}
 		r.Write(fmt.Sprintf("%s%d", regSessionID, way), slot, k.Session)
 		r.Write(fmt.Sprintf("%s%d", regSessionShard, way), slot, uint64(k.Shard))
-		r.Write(regSessionEntriesUsed, 0, used[0]+1)
+		r.Write(regSessionEntriesUsed, 0, uint64(used+1))
 	}
 	r.Write(regSessionSeq, at, s.Seq)
 	r.Write(regSessionVersion, at, s.Version)

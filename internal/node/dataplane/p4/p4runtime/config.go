@@ -111,7 +111,7 @@ func (s *Server) start(c *p4v1.ForwardingPipelineConfig) (*running, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "the engine does not start: %v", err)
 	}
-	return &running{engine, newState(pipe), c}, nil
+	return &running{engine, newState(pipe), c, make(map[int]int)}, nil
 }
 
 // run gives a pipeline the ports, in place of the one that has them.

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// readBatch is how many values are read at a time, so that frames are never held up for long.
-	readBatch = 1024
+	// readBatch is how many values are read with no frame in between. More are read in parts, so that frames are never
+	// held up for long.
+	readBatch = 8192
 	// answerBytes is about the length of an answer; clients take 4 MiB by default.
 	answerBytes = 256 << 10
 )
@@ -72,6 +73,12 @@ func (s *Server) find(r *p4v1.ReadRequest) (found []visit, errs []error, err err
 	for i, e := range r.GetEntities() {
 		found[i], errs[i] = q.entity(e)
 	}
+	q.flush()
+	for i := range errs {
+		if errs[i] == nil && q.failed != nil {
+			found[i], errs[i] = nil, q.failed
+		}
+	}
 	return found, errs, nil
 }
 
@@ -80,6 +87,18 @@ type query struct {
 	*running
 	values map[*array][]uint64
 	lines  map[*table][]*entry
+
+	request p4.Request
+	pending int   // values that the request reads
+	row     row   // of single places, which the request lacks yet
+	failed  error // of the engine
+}
+
+// row are single places one after the other, which the engine reads at once.
+type row struct {
+	of    *array
+	first int
+	into  [][]uint64
 }
 
 func (q *query) entity(e *p4v1.Entity) (visit, error) {
@@ -131,9 +150,7 @@ func (q *query) arrays(
 		if first, n, err = a.span(index); err != nil {
 			return nil, err
 		}
-		if values[i], err = q.read(a, first, n); err != nil {
-			return nil, err
-		}
+		values[i] = q.read(a, first, n)
 	}
 	return func(send func(*p4v1.Entity) error) error {
 		for i, a := range all {
@@ -147,25 +164,62 @@ func (q *query) arrays(
 	}, nil
 }
 
-// read reads places of an array, and an array as a whole only once.
-func (q *query) read(a *array, first, n int) ([]uint64, error) {
+// read plans to read places of an array, and an array as a whole only once. The values are there after the flush.
+func (q *query) read(a *array, first, n int) []uint64 {
 	if n == a.size && q.values[a] != nil {
-		return q.values[a], nil
+		return q.values[a]
 	}
 	values := make([]uint64, n)
-	for at := 0; at < n; at += readBatch {
-		var r p4.Request
-		r.Read(a.name, first+at, values[at:min(at+readBatch, n)])
-		if err := q.engine.Do(&r); errors.Is(err, p4.ErrGone) {
-			return nil, status.Error(codes.Unavailable, err.Error())
-		} else if err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
+	if n == 1 {
+		q.single(a, first, values)
+		return values
+	}
+	q.endRow()
+	for at := 0; at < n; {
+		part := min(readBatch-q.pending, n-at)
+		q.request.Read(a.name, first+at, values[at:at+part])
+		at += part
+		if q.pending += part; q.pending == readBatch {
+			q.flush()
 		}
 	}
 	if n == a.size {
 		q.values[a] = values
 	}
-	return values, nil
+	return values
+}
+
+// single plans to read one place.
+func (q *query) single(a *array, at int, into []uint64) {
+	if q.row.of != a || q.row.first+len(q.row.into) != at {
+		q.endRow()
+		q.row = row{of: a, first: at}
+	}
+	q.row.into = append(q.row.into, into)
+	if q.pending++; q.pending == readBatch {
+		q.flush()
+	}
+}
+
+// endRow adds the row to the request.
+func (q *query) endRow() {
+	if r := q.row; r.of != nil {
+		q.request.Visit(r.of.name, r.first, len(r.into), func(i int, v uint64) { r.into[i-r.first][0] = v })
+	}
+	q.row = row{}
+}
+
+// flush reads what is planned.
+func (q *query) flush() {
+	q.endRow()
+	if q.failed == nil {
+		if err := q.engine.Do(&q.request); errors.Is(err, p4.ErrGone) {
+			q.failed = status.Error(codes.Unavailable, err.Error())
+		} else if err != nil {
+			q.failed = status.Error(codes.Internal, err.Error())
+		}
+	}
+	q.request, q.pending = p4.Request{}, 0
 }
 
 // tableEntry selects entries of one table, or all entries without a number.

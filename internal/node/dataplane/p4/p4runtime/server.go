@@ -20,6 +20,8 @@ const Version = "1.5.0"
 type Engine interface {
 	Do(r *p4.Request) error
 	Put(port int, frame []byte) error
+	Try(port int, frame []byte) ([]p4.Left, error)
+	SetClock(now uint64) error
 	Open(network string) error
 	Pause(paused bool) error
 	ForCPU() <-chan p4.Left
@@ -56,6 +58,7 @@ type running struct {
 	engine Engine
 	state  *state
 	config *p4v1.ForwardingPipelineConfig
+	holds  map[int]int // that controllers have not released, by number of the stream
 }
 
 // New makes a switch without a pipeline.

@@ -77,6 +77,7 @@ func (s *Server) leave(c *client) {
 	c.gone = true
 	delete(s.clients, c.number)
 	s.notify(s.elections.leave(c.number))
+	s.releaseLost()
 }
 
 // receive handles what a controller sends, until the stream ends.
@@ -117,9 +118,7 @@ func (s *Server) handle(c *client, m *p4v1.StreamMessageRequest) error {
 			Details: &p4v1.StreamError_DigestListAck{DigestListAck: about},
 		})
 	case *p4v1.StreamMessageRequest_Other:
-		c.report(status.Error(codes.Unimplemented, "the switch knows no such messages"), &p4v1.StreamError{
-			Details: &p4v1.StreamError_Other{Other: &p4v1.StreamOtherError{Other: u.Other}},
-		})
+		s.other(c, u.Other)
 	default:
 		return invalid("a message has an update")
 	}
@@ -141,6 +140,7 @@ func (s *Server) arbitrate(c *client, m *p4v1.MasterArbitrationUpdate) error {
 		return err
 	}
 	s.notify(notices)
+	s.releaseLost()
 	return nil
 }
 
@@ -160,11 +160,16 @@ func (s *Server) notify(notices []notice) {
 		case codes.NotFound:
 			m.Status.Message = "no controller is primary"
 		}
-		c, update := s.clients[n.stream], &p4v1.StreamMessageResponse_Arbitration{Arbitration: m}
-		if !c.queue(&p4v1.StreamMessageResponse{Update: update}) && !c.stuck {
-			c.stuck = true
-			close(c.slow)
-		}
+		update := &p4v1.StreamMessageResponse_Arbitration{Arbitration: m}
+		s.clients[n.stream].must(&p4v1.StreamMessageResponse{Update: update})
+	}
+}
+
+// must queues a message. Without room the stream ends.
+func (c *client) must(m *p4v1.StreamMessageResponse) {
+	if !c.queue(m) && !c.stuck {
+		c.stuck = true
+		close(c.slow)
 	}
 }
 

@@ -65,6 +65,8 @@ type rig struct {
 	*testing.T
 	server *Server
 	p4v1.P4RuntimeClient
+	address string
+	stop    func()
 	engines []Engine // that were started
 	wrap    func(Engine) Engine
 	inside  *thread.Thread // of the engines' network namespace; nil: the process's
@@ -89,6 +91,7 @@ func newRig(t *testing.T, ports ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.address, r.stop = listener.Addr().String(), server.Stop
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),

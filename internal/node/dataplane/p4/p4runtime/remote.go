@@ -1,0 +1,516 @@
+package p4runtime
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	artefacts "github.com/netcraq/netcraq/p4"
+
+	"github.com/netcraq/netcraq/api/switchv1"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+)
+
+const (
+	callWait   = 10 * time.Second // for a switch's answer
+	commitWait = time.Minute      // for a pipeline
+	// primaryWait is for the end of another controller's stream: that of a process that was just ended.
+	primaryWait = 3 * time.Second
+	// watchEvery is how often a controller looks whether its pipeline still runs.
+	watchEvery = time.Second
+	cpuFrames  = 4096
+)
+
+// Target is a switch and the program that it shall run.
+type Target struct {
+	Address string
+	Device  uint64
+	Dial    []grpc.DialOption
+	Program []byte // compiled
+	Info    []byte // its P4Info, as text
+	Wait    bool   // for a switch that starts a little later
+}
+
+// NodeTarget is a switch that shall run the program of nodes.
+func NodeTarget(address string, device uint64, dial ...grpc.DialOption) Target {
+	return Target{Address: address, Device: device, Dial: dial, Program: artefacts.Program, Info: artefacts.Info}
+}
+
+// Remote is a switch that this process controls by P4Runtime. It is gone for good when this process is no longer its
+// primary controller, when it does not answer, or when it runs another pipeline.
+type Remote struct {
+	target  Target
+	conn    *grpc.ClientConn
+	calls   p4v1.P4RuntimeClient
+	stream  p4v1.P4Runtime_StreamChannelClient
+	ctx     context.Context // of the stream
+	cancel  context.CancelFunc
+	id      *p4v1.Uint128 // of the election
+	catalog *catalog
+	cookie  uint64
+	forCPU  chan p4.Left
+	gone    chan struct{}
+	workers sync.WaitGroup
+
+	mu      sync.Mutex // one request after the other
+	holds   int
+	present map[uint32]map[string]*p4v1.TableEntry // entries of tables, by key
+
+	sending sync.Mutex // on the stream
+	number  uint64     // of the last request on it
+
+	state   sync.Mutex
+	failed  error // why the switch is gone
+	waiting map[uint64]chan *switchv1.Answer
+	closed  sync.Once
+}
+
+var _ p4.Switch = (*Remote)(nil)
+
+// Dial becomes the primary controller of a switch without a pipeline, or with the target's, and gives it an empty one.
+// It takes no switch from another controller.
+func Dial(ctx context.Context, t Target) (*Remote, error) {
+	info := new(config.P4Info)
+	if err := prototext.Unmarshal(t.Info, info); err != nil {
+		return nil, err
+	}
+	parts, err := catalogOf(info)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(t.Program)
+	r := &Remote{
+		target: t, catalog: parts, cookie: binary.BigEndian.Uint64(sum[:]), forCPU: make(chan p4.Left, cpuFrames),
+		gone: make(chan struct{}), present: make(map[uint32]map[string]*p4v1.TableEntry),
+		waiting: make(map[uint64]chan *switchv1.Answer),
+	}
+	if r.conn, err = grpc.NewClient(t.Address, t.Dial...); err != nil {
+		return nil, fmt.Errorf("the switch at %s: %w", t.Address, err)
+	}
+	r.calls = p4v1.NewP4RuntimeClient(r.conn)
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if err := r.begin(ctx, info); err != nil {
+		if status.Code(err) == codes.Unavailable {
+			err = fmt.Errorf("%s: start the switch, or correct its address or this node's --identity",
+				status.Convert(err).Message())
+		}
+		return nil, errors.Join(fmt.Errorf("the switch at %s: %w", t.Address, err), r.end())
+	}
+	r.workers.Go(r.watch)
+	return r, nil
+}
+
+// end ends the connection.
+func (r *Remote) end() error {
+	r.cancel()
+	err := r.conn.Close()
+	r.workers.Wait()
+	return err
+}
+
+func (r *Remote) begin(ctx context.Context, info *config.P4Info) error {
+	stop := context.AfterFunc(ctx, r.cancel)
+	defer stop()
+	late := time.AfterFunc(callWait, r.cancel)
+	err := r.becomePrimary()
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("it does not answer within %v: %w", callWait, err)
+	}
+	if err != nil {
+		return err
+	}
+	r.workers.Go(r.receive)
+	if err := r.setPipeline(info); err != nil {
+		return err
+	}
+	return r.checkClock()
+}
+
+// becomePrimary opens the stream. The election id is above each one that was a primary's, and no other process has it:
+// a late request of an earlier controller, which the switch may have forgotten, does not count as one of this process.
+func (r *Remote) becomePrimary() (err error) {
+	if r.stream, err = r.calls.StreamChannel(r.ctx, grpc.WaitForReady(r.target.Wait)); err != nil {
+		return err
+	}
+	if err := r.arbitrate(nil); err != nil {
+		return err
+	}
+	highest, err := r.awaitVacancy()
+	if err != nil {
+		return err
+	}
+	if err := r.checkFree(); err != nil {
+		return err
+	}
+	r.id = &p4v1.Uint128{High: highest.GetHigh() + 1, Low: uint64(time.Now().UnixNano())}
+	if err := r.arbitrate(r.id); err != nil {
+		return err
+	}
+	is, err := r.notice()
+	if err == nil && codes.Code(is.GetStatus().GetCode()) != codes.OK {
+		err = errPrimary(is)
+	}
+	return err
+}
+
+// awaitVacancy waits until no controller is primary, and returns the highest election id so far.
+func (r *Remote) awaitVacancy() (*p4v1.Uint128, error) {
+	var late *time.Timer
+	var elsewhere error
+	for {
+		is, err := r.notice()
+		if elsewhere != nil && err != nil {
+			return nil, elsewhere
+		}
+		if err != nil {
+			return nil, err
+		}
+		if codes.Code(is.GetStatus().GetCode()) != codes.AlreadyExists {
+			return is.GetElectionId(), nil
+		}
+		elsewhere = errPrimary(is)
+		if late == nil {
+			late = time.AfterFunc(primaryWait, r.cancel)
+			defer late.Stop()
+		}
+	}
+}
+
+func errPrimary(is *p4v1.MasterArbitrationUpdate) error {
+	return fmt.Errorf(
+		"another controller is its primary, with the election id %d:%d: end that node, or give another switch",
+		is.GetElectionId().GetHigh(), is.GetElectionId().GetLow())
+}
+
+func (r *Remote) arbitrate(id *p4v1.Uint128) error {
+	return r.send(&p4v1.StreamMessageRequest{Update: &p4v1.StreamMessageRequest_Arbitration{
+		Arbitration: &p4v1.MasterArbitrationUpdate{DeviceId: r.target.Device, ElectionId: id},
+	}})
+}
+
+// notice waits for the next notice of the election.
+func (r *Remote) notice() (*p4v1.MasterArbitrationUpdate, error) {
+	for {
+		m, err := r.stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if is := m.GetArbitration(); is != nil {
+			return is, nil
+		}
+	}
+}
+
+func (r *Remote) send(m *p4v1.StreamMessageRequest) error {
+	r.sending.Lock()
+	defer r.sending.Unlock()
+	return r.stream.Send(m)
+}
+
+// checkFree refuses a switch that runs something else.
+func (r *Remote) checkFree() error {
+	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	defer cancel()
+	now, err := r.calls.GetForwardingPipelineConfig(ctx, &p4v1.GetForwardingPipelineConfigRequest{
+		DeviceId: r.target.Device, ResponseType: p4v1.GetForwardingPipelineConfigRequest_P4INFO_AND_COOKIE,
+	})
+	if err != nil {
+		return err
+	}
+	if is := now.GetConfig(); is != nil && is.GetCookie().GetCookie() != r.cookie {
+		return fmt.Errorf("it runs another program (%s, with the cookie %#x), which this node would end: "+
+			"restart the switch, which empties it, or give another switch",
+			is.GetP4Info().GetPkgInfo().GetName(), is.GetCookie().GetCookie())
+	}
+	return nil
+}
+
+// setPipeline gives the switch the program, without state.
+func (r *Remote) setPipeline(info *config.P4Info) error {
+	ctx, cancel := context.WithTimeout(r.ctx, commitWait)
+	defer cancel()
+	_, err := r.calls.SetForwardingPipelineConfig(ctx, &setRequest{
+		DeviceId: r.target.Device, ElectionId: r.id, Action: p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
+		Config: &p4v1.ForwardingPipelineConfig{
+			P4Info: info, P4DeviceConfig: r.target.Program,
+			Cookie: &p4v1.ForwardingPipelineConfig_Cookie{Cookie: r.cookie},
+		},
+	})
+	return err
+}
+
+// checkClock refuses a switch whose clock is not this machine's: the program compares its own with leases that count on
+// this machine's.
+func (r *Remote) checkClock() error {
+	before := dataplane.BootTime()
+	answer, err := r.ask(&switchv1.Request{What: &switchv1.Request_Clock{Clock: &switchv1.Clock{Ask: true}}})
+	if status.Code(err) == codes.Unimplemented {
+		return errors.New("it cannot hold packets back or tell its clock (api/switch.proto), as nodes need")
+	}
+	if err != nil {
+		return err
+	}
+	if now := answer.GetNow(); now < before || now > dataplane.BootTime() {
+		return errors.New("its clock is not this machine's, and read leases need one clock: " +
+			"run the node on the switch's machine")
+	}
+	return nil
+}
+
+// receive handles what the switch sends, until the stream ends.
+func (r *Remote) receive() {
+	defer close(r.forCPU)
+	for {
+		m, err := r.stream.Recv()
+		if err != nil {
+			r.lose(fmt.Errorf("its stream ended (%w): the switch is away, or was restarted and is empty", err))
+			return
+		}
+		switch u := m.GetUpdate().(type) {
+		case *p4v1.StreamMessageResponse_Arbitration:
+			if codes.Code(u.Arbitration.GetStatus().GetCode()) != codes.OK {
+				r.lose(errPrimary(u.Arbitration))
+			}
+		case *p4v1.StreamMessageResponse_Packet:
+			r.deliver(u.Packet)
+		case *p4v1.StreamMessageResponse_Other:
+			r.answered(u.Other)
+		case *p4v1.StreamMessageResponse_Error:
+			r.refused(u.Error)
+		}
+	}
+}
+
+func (r *Remote) deliver(m *p4v1.PacketIn) {
+	f, err := r.catalog.frameOf(m)
+	if err != nil {
+		return
+	}
+	select {
+	case r.forCPU <- p4.Left{Port: p4.PortCPU, Frame: f}:
+	default: // the sender tries again
+	}
+}
+
+// answered gives an answer to who asked.
+func (r *Remote) answered(m *anypb.Any) {
+	answer := new(switchv1.Answer)
+	if m.UnmarshalTo(answer) != nil {
+		return
+	}
+	r.state.Lock()
+	defer r.state.Unlock()
+	if to := r.waiting[answer.GetNumber()]; to != nil {
+		to <- answer
+		delete(r.waiting, answer.GetNumber())
+	}
+}
+
+// refused handles a message that the switch could not use. That of a packet is lost: the sender tries again. A switch
+// that knows no requests of this project answers none.
+func (r *Remote) refused(e *p4v1.StreamError) {
+	if e.GetOther() == nil {
+		return
+	}
+	r.state.Lock()
+	defer r.state.Unlock()
+	for number, to := range r.waiting {
+		to <- &switchv1.Answer{Code: e.GetCanonicalCode(), Message: e.GetMessage()}
+		delete(r.waiting, number)
+	}
+}
+
+// ask makes a request of this project, and waits for its answer.
+func (r *Remote) ask(request *switchv1.Request) (*switchv1.Answer, error) {
+	to := make(chan *switchv1.Answer, 1)
+	r.sending.Lock()
+	r.number++
+	request.Number = r.number
+	r.state.Lock()
+	r.waiting[r.number] = to
+	r.state.Unlock()
+	packed, err := anypb.New(request)
+	if err == nil {
+		err = r.stream.Send(&p4v1.StreamMessageRequest{Update: &p4v1.StreamMessageRequest_Other{Other: packed}})
+	}
+	r.sending.Unlock()
+	if err != nil {
+		return nil, r.explain(err)
+	}
+	late := time.NewTimer(callWait)
+	defer late.Stop()
+	select {
+	case answer := <-to:
+		if answer.GetCode() != 0 {
+			return nil, r.explain(status.Error(codes.Code(answer.GetCode()), answer.GetMessage()))
+		}
+		return answer, nil
+	case <-r.gone:
+		return nil, r.Err()
+	case <-late.C:
+		return nil, r.explain(context.DeadlineExceeded)
+	}
+}
+
+// watch looks whether the switch still runs the pipeline.
+func (r *Remote) watch() {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.gone:
+			return
+		case <-ticker.C:
+			_ = r.checkPipeline() // it is gone then
+		}
+	}
+}
+
+// checkPipeline ends the use of a switch whose pipeline is another one.
+func (r *Remote) checkPipeline() error {
+	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	defer cancel()
+	is, err := r.calls.GetForwardingPipelineConfig(ctx, &p4v1.GetForwardingPipelineConfigRequest{
+		DeviceId: r.target.Device, ResponseType: p4v1.GetForwardingPipelineConfigRequest_COOKIE_ONLY,
+	})
+	switch {
+	case err != nil:
+		return r.explain(err)
+	case is.GetConfig() == nil:
+		return r.lost(errors.New("its pipeline is gone, and the objects with it"))
+	case is.GetConfig().GetCookie().GetCookie() != r.cookie:
+		return r.lost(errors.New("another controller gave it another program"))
+	}
+	return nil
+}
+
+// lose ends the use of the switch, unless it ended before.
+func (r *Remote) lose(why error) {
+	r.state.Lock()
+	defer r.state.Unlock()
+	if r.failed == nil {
+		r.failed = fmt.Errorf("%w: %s: %w", p4.ErrGone, r.target.Address, why)
+		close(r.gone)
+		r.cancel()
+	}
+}
+
+// lost is lose, and returns why the use ended first.
+func (r *Remote) lost(why error) error {
+	r.lose(why)
+	return r.Err()
+}
+
+// explain is the error of a call, and ends the use of a switch that does not obey any more.
+func (r *Remote) explain(err error) error {
+	switch {
+	case r.Err() != nil:
+		return r.Err()
+	case errors.Is(err, io.EOF): // the stream ended, and its receiver knows why
+		<-r.gone
+		return r.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return r.lost(fmt.Errorf("it does not answer within %v", callWait))
+	}
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
+		return r.lost(fmt.Errorf("it is away: %s", status.Convert(err).Message()))
+	case codes.PermissionDenied:
+		return r.lost(fmt.Errorf("this process controls it no longer: %s", status.Convert(err).Message()))
+	case codes.FailedPrecondition:
+		return r.lost(errors.New(status.Convert(err).Message()))
+	}
+	return err
+}
+
+// Gone implements [p4.Switch].
+func (r *Remote) Gone() <-chan struct{} { return r.gone }
+
+// Err implements [p4.Switch].
+func (r *Remote) Err() error {
+	r.state.Lock()
+	defer r.state.Unlock()
+	return r.failed
+}
+
+// ForCPU implements [p4.Switch].
+func (r *Remote) ForCPU() <-chan p4.Left { return r.forCPU }
+
+// Pause implements [p4.Switch]. The switch counts holds, and ends them with the stream.
+func (r *Remote) Pause(paused bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pause(paused)
+}
+
+func (r *Remote) pause(paused bool) error {
+	request, step := &switchv1.Request{What: &switchv1.Request_Release{Release: new(switchv1.Release)}}, -1
+	if paused {
+		request, step = &switchv1.Request{What: &switchv1.Request_Hold{Hold: new(switchv1.Hold)}}, 1
+	}
+	_, err := r.ask(request)
+	if err == nil {
+		r.holds += step
+	}
+	return err
+}
+
+// Try implements [p4.Switch].
+func (r *Remote) Try(port int, frame []byte) ([]p4.Left, error) {
+	answer, err := r.ask(&switchv1.Request{What: &switchv1.Request_Try{
+		Try: &switchv1.Packet{Port: uint32(port), Frame: frame},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	var all []p4.Left
+	for _, l := range answer.GetLeft() {
+		all = append(all, p4.Left{Port: int(l.GetPort()), Frame: bytes.Clone(l.GetFrame())})
+	}
+	return all, nil
+}
+
+// Put implements [p4.Switch]. Later requests of the stream, such as a hold, are handled after it.
+func (r *Remote) Put(port int, frame []byte) error {
+	err := r.send(&p4v1.StreamMessageRequest{Update: &p4v1.StreamMessageRequest_Packet{Packet: &p4v1.PacketOut{
+		Payload: frame, Metadata: []*p4v1.PacketMetadata{{MetadataId: r.catalog.out, Value: format(uint64(port))}},
+	}}})
+	if err != nil {
+		return r.explain(err)
+	}
+	return nil
+}
+
+// SetClock implements [p4.Switch].
+func (r *Remote) SetClock(now uint64) error {
+	_, err := r.ask(&switchv1.Request{What: &switchv1.Request_Clock{Clock: &switchv1.Clock{Stop: now}}})
+	return err
+}
+
+// Close empties the switch's tables, so that it answers nothing any more, and leaves it.
+func (r *Remote) Close() error {
+	var err error
+	r.closed.Do(func() {
+		if r.Err() == nil {
+			err = r.clear()
+		}
+		r.lose(errors.New("this process left it"))
+		err = errors.Join(err, r.end())
+	})
+	return err
+}

@@ -1,0 +1,234 @@
+package p4runtime
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+
+	artefacts "github.com/netcraq/netcraq/p4"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+)
+
+// target is the rig's switch as a node's.
+func (r *rig) target() Target {
+	return NodeTarget(r.address, device, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+func (r *rig) dial() *Remote {
+	r.Helper()
+	sw, err := Dial(r.ctx(), r.target())
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		if err := sw.Close(); err != nil && !errors.Is(err, p4.ErrGone) {
+			r.Error(err)
+		}
+	})
+	return sw
+}
+
+// wantGone waits until a switch is gone, for a reason, and no request is made any more.
+func wantGone(t *testing.T, sw *Remote, reason string) {
+	t.Helper()
+	select {
+	case <-sw.Gone():
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+	var r p4.Request
+	r.Write("Node.state.objects_full", 0, 1)
+	if err := sw.Do(&r); !errors.Is(err, p4.ErrGone) || !strings.Contains(err.Error(), reason) {
+		t.Errorf("a request has %v, want %q", err, reason)
+	}
+	for range sw.ForCPU() { // it is closed
+	}
+}
+
+func nodeConfig(t testing.TB, cookie uint64) *p4v1.ForwardingPipelineConfig {
+	return &p4v1.ForwardingPipelineConfig{
+		P4Info: info(t, "../../../../../p4/netcraq.p4info.txtpb"), P4DeviceConfig: artefacts.Program,
+		Cookie: &p4v1.ForwardingPipelineConfig_Cookie{Cookie: cookie},
+	}
+}
+
+// TestDialRefuses: a node does not take a switch that is away, that another controller drives, or that runs another
+// program, and changes nothing there.
+func TestDialRefuses(t *testing.T) {
+	r := newRig(t)
+	refused := func(to Target, want string) {
+		t.Helper()
+		sw, err := Dial(r.ctx(), to)
+		if err == nil {
+			t.Fatalf("a switch is taken, %v, want %q", sw.Close(), want)
+		}
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), to.Address) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	away, other := r.target(), r.target()
+	away.Address = "127.0.0.1:1"
+	refused(away, "start the switch")
+	other.Device++
+	refused(other, "the switch is device 7")
+
+	c := r.primary()
+	if err := c.write(update(insert, host(1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	refused(r.target(), "another controller is its primary")
+	c.wantEntities(entityOf(&p4v1.TableEntry{TableId: hosts}), entityOf(host(1, 1)))
+
+	c.leave()
+	refused(r.target(), "another program (tiny")
+	d := r.open("", &p4v1.Uint128{Low: 2})
+	d.wantNotice(codes.OK, d.id)
+	d.wantEntities(entityOf(&p4v1.TableEntry{TableId: hosts}), entityOf(host(1, 1)))
+	if err := d.set(verifyAndCommit, nodeConfig(t, 5)); err != nil {
+		t.Fatal(err)
+	}
+	d.leave()
+	refused(r.target(), "another program (netcraq.p4, with the cookie 0x5)")
+}
+
+// leave ends a controller, and waits until the switch knows.
+func (c *controller) leave() {
+	c.Helper()
+	if err := c.stream.CloseSend(); err != nil {
+		c.Fatal(err)
+	}
+	c.wantEnd(codes.Unknown)
+}
+
+// TestSwitchIsLost: a node whose switch ended, was restarted or has another controller or program changes nothing more,
+// and says why.
+func TestSwitchIsLost(t *testing.T) {
+	replaced := func(with func(testing.TB) *p4v1.ForwardingPipelineConfig) func(*rig, *Remote) error {
+		return func(r *rig, _ *Remote) error {
+			c := r.open("other", &p4v1.Uint128{Low: 1})
+			c.wantNotice(codes.OK, c.id)
+			return c.set(verifyAndCommit, with(r))
+		}
+	}
+	ofSameName := func(t testing.TB) *p4v1.ForwardingPipelineConfig { return nodeConfig(t, 6) }
+	for name, c := range map[string]struct {
+		want string
+		end  func(*rig, *Remote) error
+	}{
+		"away":    {"was restarted", func(r *rig, _ *Remote) error { r.stop(); return nil }},
+		"emptied": {"its pipeline is gone", func(r *rig, _ *Remote) error { return r.engines[0].Close() }},
+		"taken": {"another controller is its primary", func(r *rig, sw *Remote) error {
+			r.open("", &p4v1.Uint128{High: sw.id.GetHigh() + 1})
+			return nil
+		}},
+		"another P4Info":  {"gave it another program", replaced(tinyConfig)},
+		"of another hash": {"gave it another program", replaced(ofSameName)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			sw := r.dial()
+			if err := c.end(r, sw); err != nil {
+				t.Fatal(err)
+			}
+			wantGone(t, sw, c.want)
+		})
+	}
+}
+
+// TestLateWrite: a request of a controller that is no longer primary changes nothing, even before the controller knows.
+func TestLateWrite(t *testing.T) {
+	r := newRig(t)
+	first := r.dial()
+	c := r.open("", &p4v1.Uint128{High: first.id.GetHigh() + 1})
+	c.wantNotice(codes.OK, c.id)
+	full := first.catalog.arrays["Node.state.objects_full"]
+	zero, one := uint64(0), uint64(1)
+	err := first.write([]*p4v1.Update{{Type: modify, Entity: full.entity(at(0), &one)}})
+	if !errors.Is(err, p4.ErrGone) {
+		t.Errorf("a late write has %v", err)
+	}
+	c.wantEntities(full.entity(at(0), nil), full.entity(at(0), &zero))
+}
+
+// pauses counts the holds of an engine.
+type pauses struct {
+	Engine
+	now *int
+}
+
+func (p pauses) Pause(paused bool) error {
+	if *p.now--; paused {
+		*p.now += 2
+	}
+	return p.Engine.Pause(paused)
+}
+
+// TestHoldEndsWithItsController: a switch does not stand still for a controller that is gone or deposed.
+func TestHoldEndsWithItsController(t *testing.T) {
+	for name, end := range map[string]func(*rig, *Remote){
+		"gone":    func(_ *rig, sw *Remote) { sw.cancel() },
+		"deposed": func(r *rig, sw *Remote) { r.open("", &p4v1.Uint128{High: sw.id.GetHigh() + 1}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			now := 0
+			r.wrap = func(e Engine) Engine { return pauses{e, &now} }
+			sw := r.dial()
+			if err := errors.Join(sw.Pause(true), sw.Pause(true), sw.Pause(false)); err != nil {
+				t.Fatal(err)
+			}
+			end(r, sw)
+			<-sw.Gone()
+			if name == "gone" { // another is primary only after the switch saw the end of the stream
+				r.dial()
+			}
+			r.server.mu.Lock()
+			defer r.server.mu.Unlock()
+			if now != 0 {
+				t.Errorf("%d holds are left", now)
+			}
+		})
+	}
+}
+
+// TestRemoteNode: a node works on a switch of another process as on an engine of its own.
+func TestRemoteNode(t *testing.T) {
+	r := newRig(t)
+	self := netip.MustParseAddrPort("10.77.0.2:4411")
+	sw := r.dial()
+	n, err := p4.NewNode(sw, self, chain.Options{Shards: 2, CellBytes: 64, MaxObjects: 3, MaxSessions: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 78, byte(i >> 8), byte(i)}) }
+	routes := make([]p4.Route, 4096)
+	for i := range routes {
+		routes[i].To = to(i)
+	}
+	if err := n.ChangeRoutes(routes, nil); err != nil {
+		t.Fatal(err)
+	}
+	more := []p4.Route{{To: to(len(routes))}, {To: to(0), Port: 3}}
+	if err := n.ChangeRoutes(more, nil); err == nil || !strings.Contains(err.Error(), "a table is full") {
+		t.Errorf("one more: %v", err)
+	}
+	for _, change := range []struct{ add, remove []p4.Route }{{nil, routes[1:2]}, {more, nil}} {
+		if err := n.ChangeRoutes(change.add, change.remove); err != nil {
+			t.Errorf("one more in the place of another: %v", err)
+		}
+	}
+	if err := sw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := r.open("", &p4v1.Uint128{High: sw.id.GetHigh() + 1})
+	again.wantNotice(codes.OK, again.id)
+	again.wantEntities(entityOf(new(p4v1.TableEntry))) // a node that left answers nothing
+}

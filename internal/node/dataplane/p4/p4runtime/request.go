@@ -1,0 +1,275 @@
+package p4runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+)
+
+// Do implements [p4.Switch]: one atomic Write, then one Read.
+func (r *Remote) Do(request *p4.Request) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	b := batch{catalog: r.catalog, present: r.present, at: make(map[spot]int)}
+	if err := b.plan(request); err != nil {
+		return fmt.Errorf("switch: %w", err)
+	}
+	if len(b.updates) > 0 && len(b.reads) > 0 && r.holds == 0 {
+		if err := r.pause(true); err != nil {
+			return err
+		}
+		return errors.Join(r.do(&b, request), r.pause(false))
+	}
+	return r.do(&b, request)
+}
+
+func (r *Remote) do(b *batch, request *p4.Request) error {
+	if len(b.updates) > 0 {
+		if err := r.write(b.updates); err != nil {
+			return err
+		}
+		r.keep(b.updates)
+	}
+	if len(b.reads) == 0 {
+		return nil
+	}
+	values, err := r.read(b.reads)
+	if err != nil {
+		return err
+	}
+	return r.visit(request, values)
+}
+
+// batch is what a request asks of a switch.
+type batch struct {
+	*catalog
+	present map[uint32]map[string]*p4v1.TableEntry
+	updates []*p4v1.Update
+	reads   []*p4v1.Entity
+	at      map[spot]int // the update of a place
+}
+
+// plan makes at most one update of each entry and of each place, because a switch may take them in any order.
+func (b *batch) plan(request *p4.Request) error {
+	if err := b.tables(request.Changes()); err != nil {
+		return err
+	}
+	for _, a := range request.Accesses() {
+		if err := b.access(&a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tables plans the changes of tables: deletions first, which make room.
+func (b *batch) tables(changes []p4.Change) error {
+	last := make(map[string]int, len(changes))
+	keys := make([]string, len(changes))
+	messages := make([]*p4v1.TableEntry, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		var err error
+		if messages[i], err = b.entry(&c.Entry, c.Kind != p4.SetDefault, c.Kind != p4.Remove); err != nil {
+			return err
+		}
+		messages[i].IsDefaultAction = c.Kind == p4.SetDefault
+		keys[i] = c.Entry.Table + keyOf(c.Entry.Match)
+		if c.Kind == p4.SetDefault {
+			keys[i] = c.Entry.Table
+		}
+		last[keys[i]] = i
+	}
+	var others []*p4v1.Update
+	for i, m := range messages {
+		if last[keys[i]] != i {
+			continue
+		}
+		_, there := b.present[m.GetTableId()][entryKey(m)]
+		switch kind := changes[i].Kind; {
+		case kind == p4.SetDefault, kind == p4.Put && there:
+			others = append(others, updateOf(p4v1.Update_MODIFY, m))
+		case kind == p4.Put:
+			others = append(others, updateOf(p4v1.Update_INSERT, m))
+		case there:
+			b.updates = append(b.updates, updateOf(p4v1.Update_DELETE, m))
+		}
+	}
+	b.updates = append(b.updates, others...)
+	return nil
+}
+
+func updateOf(kind p4v1.Update_Type, m *p4v1.TableEntry) *p4v1.Update {
+	return &p4v1.Update{Type: kind, Entity: &p4v1.Entity{Entity: &p4v1.Entity_TableEntry{TableEntry: m}}}
+}
+
+// entryKey is an entry's key, as a string.
+func entryKey(m *p4v1.TableEntry) string {
+	var b []byte
+	for _, f := range m.GetMatch() {
+		v := f.GetExact().GetValue()
+		b = append(append(b, byte(len(v))), v...)
+	}
+	return string(b)
+}
+
+// wholeAbove is the part of an array from which on all of it is read at once.
+const wholeAbove = 0.5
+
+func (b *batch) access(a *p4.Access) error {
+	of, ok := b.arrays[a.Array]
+	if !ok {
+		return fmt.Errorf("the P4Info has no array %s", a.Array)
+	}
+	if a.Visit != nil {
+		if float64(a.Count) > wholeAbove*float64(of.size) {
+			b.reads = append(b.reads, of.entity(nil, nil))
+			return nil
+		}
+		for i := range a.Count {
+			b.reads = append(b.reads, of.entity(&p4v1.Index{Index: int64(a.First + i)}, nil))
+		}
+		return nil
+	}
+	for i := range a.Values {
+		at := spot{of.id, int64(a.First + i)}
+		u := &p4v1.Update{
+			Type: p4v1.Update_MODIFY, Entity: of.entity(&p4v1.Index{Index: at.index}, &a.Values[i]),
+		}
+		if n, again := b.at[at]; again {
+			b.updates[n] = u
+			continue
+		}
+		b.at[at] = len(b.updates)
+		b.updates = append(b.updates, u)
+	}
+	return nil
+}
+
+// write makes all updates or none.
+func (r *Remote) write(updates []*p4v1.Update) error {
+	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	defer cancel()
+	_, err := r.calls.Write(ctx, &p4v1.WriteRequest{
+		DeviceId: r.target.Device, ElectionId: r.id, Updates: updates, Atomicity: p4v1.WriteRequest_DATAPLANE_ATOMIC,
+	})
+	if err != nil {
+		return r.partial(err)
+	}
+	return nil
+}
+
+// partial is the error of a batch: that of the first part that says why. A part that does not fit the pipeline may be
+// of one that another controller set.
+func (r *Remote) partial(err error) error {
+	for _, d := range status.Convert(err).Details() {
+		e, ok := d.(*p4v1.Error)
+		if code := codes.Code(e.GetCanonicalCode()); !ok || code == codes.OK || code == codes.Aborted {
+			continue
+		}
+		err = status.Error(codes.Code(e.GetCanonicalCode()), e.GetMessage())
+		break
+	}
+	switch err := r.explain(err); {
+	case r.Err() != nil:
+		return err
+	case status.Code(err) == codes.ResourceExhausted:
+		return fmt.Errorf("switch: a table is full, and none of the changes was made: %s", status.Convert(err).Message())
+	default:
+		if other := r.checkPipeline(); other != nil {
+			return other
+		}
+		return fmt.Errorf("switch: %w", err)
+	}
+}
+
+// keep notes which entries the tables have now.
+func (r *Remote) keep(updates []*p4v1.Update) {
+	for _, u := range updates {
+		m := u.GetEntity().GetTableEntry()
+		if m == nil || m.GetIsDefaultAction() {
+			continue
+		}
+		of := r.present[m.GetTableId()]
+		if of == nil {
+			of = make(map[string]*p4v1.TableEntry)
+			r.present[m.GetTableId()] = of
+		}
+		if u.GetType() == p4v1.Update_DELETE {
+			delete(of, entryKey(m))
+		} else {
+			of[entryKey(m)] = &p4v1.TableEntry{TableId: m.GetTableId(), Match: m.GetMatch()}
+		}
+	}
+}
+
+// clear takes out all entries.
+func (r *Remote) clear() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var updates []*p4v1.Update
+	for _, of := range r.present {
+		for _, m := range of {
+			updates = append(updates, updateOf(p4v1.Update_DELETE, m))
+		}
+	}
+	if len(updates) == 0 {
+		return nil
+	}
+	return r.write(updates)
+}
+
+func (r *Remote) read(entities []*p4v1.Entity) (map[spot]uint64, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	defer cancel()
+	stream, err := r.calls.Read(ctx, &p4v1.ReadRequest{DeviceId: r.target.Device, Entities: entities})
+	if err != nil {
+		return nil, r.explain(err)
+	}
+	values := make(map[spot]uint64, len(entities))
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return values, nil
+		}
+		if err != nil {
+			return nil, r.partial(err)
+		}
+		for _, e := range m.GetEntities() {
+			at, v, err := valueOf(e)
+			if err != nil {
+				return nil, fmt.Errorf("switch: an answer: %w", err)
+			}
+			values[at] = v
+		}
+	}
+}
+
+// visit gives the values to those who asked for them.
+func (r *Remote) visit(request *p4.Request, values map[spot]uint64) error {
+	for _, a := range request.Accesses() {
+		if a.Visit == nil {
+			continue
+		}
+		for i := range a.Count {
+			v, ok := values[spot{r.catalog.arrays[a.Array].id, int64(a.First + i)}]
+			if !ok {
+				return fmt.Errorf("switch: no value of %s at %d was answered", a.Array, a.First+i)
+			}
+			if v != 0 || !a.Sparse {
+				a.Visit(a.First+i, v)
+			}
+		}
+	}
+	return nil
+}
