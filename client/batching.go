@@ -19,6 +19,7 @@ const (
 // tried before others follow. The pipeline's lock guards it.
 type batching struct {
 	proven  bool          // an answer came in a bundle
+	sampled time.Time     // when the attempts left of which the latest sample was taken
 	lost    int           // times that bundles stayed without an answer since
 	noticed time.Time     // the latest of these
 	until   time.Time     // no bundles before, unless proven
@@ -37,7 +38,15 @@ func (w *batching) opened(now time.Time) {
 }
 
 // answered notes that an answer came in a bundle.
-func (w *batching) answered() { *w = batching{proven: true} }
+func (w *batching) answered() { *w = batching{proven: true, sampled: w.sampled} }
+
+// sample reports whether an answer is the first to attempts that were sent then. All answers to a bundle come together:
+// as so many samples they would hide how much the time varies.
+func (w *batching) sample(sent time.Time) bool {
+	first := !sent.Equal(w.sampled)
+	w.sampled = sent
+	return first
+}
 
 // missed notes that a message in the bundle that was sent then stayed without an answer. Bundles that were under way
 // together count as one: if this machine stood still for a moment, all of them are late.
@@ -47,7 +56,7 @@ func (w *batching) missed(sent, now time.Time) {
 	}
 	w.noticed = now
 	if w.lost++; w.lost == lostInARow {
-		*w = batching{until: now.Add(minBundleBackoff), backoff: minBundleBackoff}
+		*w = batching{sampled: w.sampled, until: now.Add(minBundleBackoff), backoff: minBundleBackoff}
 	}
 }
 

@@ -51,6 +51,39 @@ func TestBatching(t *testing.T) {
 	expect("after the longest pause", now.Add(maxBundleBackoff), true)
 }
 
+// Answers to one bundle are one sample: as many equal ones would hide that the answer to the next may take longer.
+func TestBundleIsOneSample(t *testing.T) {
+	c := twoChains(t)
+	keys := keysOf(t, c, 0, 14)
+	at, node := c.start(t.Context(), false), c.view.Load().nodes["n1"]
+	ask := func(took time.Duration) (mean time.Duration) {
+		calls := make([]call, len(keys))
+		for i, key := range keys {
+			op, m := GetOp(key), wire.Message{}
+			begin(t, &calls[i], &at, &op)
+			if _, ok := calls[i].aim(); !ok {
+				t.Fatal(calls[i].outcome.Err)
+			}
+			calls[i].fire(at.now, uint64(i), 0, &node.batching, &m)
+		}
+		for i := range calls {
+			m := wire.Message{Op: wire.OpReply, Request: uint64(i), Key: calls[i].key, Detail: uint16(wire.StatusOk)}
+			if v := calls[i].judge(at.now.Add(took), node.addr, &m); v != done {
+				t.Fatalf("verdict %v", v)
+			}
+		}
+		at.now = at.now.Add(time.Second)
+		at.until = at.until.Add(time.Second)
+		return time.Duration(node.reads.mean.Load())
+	}
+	if mean := ask(time.Millisecond); mean != time.Millisecond {
+		t.Errorf("the first answer took 1ms, and the mean is %v", mean)
+	}
+	if mean := ask(9 * time.Millisecond); mean != 2*time.Millisecond {
+		t.Errorf("the second took 9ms, an eighth of the mean, which is %v", mean)
+	}
+}
+
 // The slot size of reads covers most replies, but not rare long ones.
 func TestReadRoom(t *testing.T) {
 	var r readSlotSize

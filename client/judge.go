@@ -126,13 +126,12 @@ func (k *call) fill(now time.Time, a *attempt, node *member, m *wire.Message) {
 
 // measure takes an answer as a sample of how long the node asked takes. A refusal of a write comes sooner than its end.
 func (k *call) measure(now time.Time, a *attempt, node *member, status wire.Status) {
-	took := k.since(now) - a.sent
+	took, write := k.since(now)-a.sent, k.kind.IsWrite()
 	switch {
-	case status == wire.StatusBusy || status == wire.StatusNotMine:
-	case k.kind.IsWrite():
-		if status == wire.StatusOk {
-			a.to.writes.sample(took)
-		}
+	case status == wire.StatusBusy || status == wire.StatusNotMine || write && status != wire.StatusOk:
+	case a.bundle != nil && !a.bundle.sample(k.start.now.Add(a.sent)):
+	case write:
+		a.to.writes.sample(took)
 	default:
 		a.to.reads.sample(took)
 		if node == a.to {
