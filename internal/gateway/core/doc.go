@@ -95,6 +95,9 @@
 //     directory does not name the key. Else: the object that lacks the write stays, and reads show it.
 //   - clean-idle: An operator deletes the own keys only when no gateway has a session. Else: clients write to etcd
 //     directly, and gateways go on to answer from objects.
+//   - unused: A gateway that has had no session takes an etcd without keys of gateways for unused only if etcd has no
+//     lease of a session, and while none begins. Else: a client of etcd has deleted all keys, and a gateway writes
+//     without INTENT while another one, whose watch is late, answers from objects.
 //   - takeover: Gateways answer for the keys of those that are gone. Else: nobody notices a write of such a key past
 //     the gateways.
 //   - write-unplaced: A gateway without a session has etcd execute a write only while nothing is placed. Else: a write

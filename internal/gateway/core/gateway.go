@@ -37,6 +37,7 @@ type Gateway struct {
 	push    pushing
 	era     string // of etcd's history, in which sessions begin
 	used    bool   // the gateway has had a session
+	vacant  int64  // before: the mark of a [Vacancy] under which etcd is unused; 0: none is known
 	looks   looks
 	met     met
 }

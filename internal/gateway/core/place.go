@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"slices"
+	"time"
 )
 
 // Reasons for which a key is not placed.
@@ -15,6 +16,9 @@ var (
 	// made, and the object may have a value that is lost: [Cell.Apply] would leave it as it is.
 	ErrLeft = errors.New("the chain has an object of before etcd was restored: etcd's revision has to pass it first")
 )
+
+// TryAgain is how soon a key is placed again after that failed, or after its object was lost.
+const TryAgain = time.Second
 
 // maxRound is the most keys of one round: etcd bounds the operations of a transaction.
 const maxRound = 32

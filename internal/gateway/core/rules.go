@@ -43,6 +43,7 @@ const (
 	Vanished                         // an entry that no gateway removed stays, unread, until the directory was emptied
 	Counted                          // the directory is compared with the number of its entries
 	CleanIdle                        // the own keys are deleted only when no gateway has a session
+	Unused                           // etcd without keys of gateways is unused only if no session lasts
 )
 
 var ruleNames = []string{
@@ -50,7 +51,7 @@ var ruleNames = []string{
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
 	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
 	"keyless", "own-bit",
-	"allow-unplaced", "vanished", "counted", "clean-idle",
+	"allow-unplaced", "vanished", "counted", "clean-idle", "unused",
 }
 
 // RuleNames lists the rules that can be switched off, in the order of their bits.

@@ -5,26 +5,17 @@ package core
 // chain: a write that etcd executes under [Gateway.IfUnplaced], and an answer of a revision at which, or after which, the
 // directory was empty.
 
-// Unplaced returns conditions in etcd under which nothing is placed: all of one element hold. Either the count says
-// so, or no gateway has used this etcd. An etcd whose count somebody deleted has other keys of gateways, and one that
-// has none is not taken for unused by a gateway that has had a session in it.
-func (g *Gateway) Unplaced() [][]Cond {
-	n := &g.names
-	conditions := [][]Cond{{{Key: n.count, Kind: ExistsBelow, Value: fewest}}}
-	if g.used {
-		return conditions
-	}
-	return append(conditions, []Cond{
-		{Key: g.options.Prefix, End: n.chain, Kind: CreateIs},
-		{Key: n.chain + "\x00", End: Behind(g.options.Prefix), Kind: CreateIs},
-	})
+// Unplaced returns conditions in etcd under which nothing is placed: the count says so. Nothing is either in an etcd
+// that is unused: see [Vacancy].
+func (g *Gateway) Unplaced() []Cond {
+	return []Cond{{Key: g.names.count, Kind: ExistsBelow, Value: fewest}}
 }
 
-// IfUnplaced returns the conditions of a write while the gateway does not serve: those of one element suffice. If
-// none hold, the write waits for a session: [Gateway.Txn].
-func (g *Gateway) IfUnplaced() [][]Cond {
+// IfUnplaced returns the conditions of a write while the gateway does not serve. If they do not hold, and neither do
+// those of a [Vacancy], the write waits for a session: [Gateway.Txn].
+func (g *Gateway) IfUnplaced() []Cond {
 	if !g.on(WriteUnplaced) {
-		return [][]Cond{nil}
+		return nil
 	}
 	return g.Unplaced()
 }

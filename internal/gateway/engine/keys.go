@@ -37,12 +37,18 @@ func (e *Engine) proveKeys(l *lease) bool {
 
 // ownKeys reads keys of the gateways, with their values as they are.
 func (e *Engine) ownKeys(ctx context.Context, keys []string) (*core.Result, error) {
-	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, &pb.TxnRequest{Success: reads(&core.Request{Get: keys})})
+	return e.executeOwn(ctx, &core.Request{Get: keys})
+}
+
+// executeOwn executes a request for keys of the gateways, with their values as they are.
+func (e *Engine) executeOwn(ctx context.Context, request *core.Request) (*core.Result, error) {
+	e.own.count(request)
+	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, compile(request, 0))
 	if err != nil {
 		return nil, err
 	}
 	e.Saw(answer.Header)
-	r := &core.Result{Rev: answer.Header.Revision, KVs: make(map[string]core.KV)}
+	r := &core.Result{Held: answer.Succeeded, Rev: answer.Header.Revision, KVs: make(map[string]core.KV)}
 	for _, op := range answer.Responses {
 		for _, kv := range op.GetResponseRange().GetKvs() {
 			r.KVs[string(kv.Key)] = core.KV{Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision}

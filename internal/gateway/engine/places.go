@@ -18,8 +18,6 @@ import (
 const (
 	// chooseEvery is how often the gateway decides which keys have a place.
 	chooseEvery = 200 * time.Millisecond
-	// tryAgain is how soon a key is placed again after it failed, or after its object was lost.
-	tryAgain = time.Second
 	// survey is how often the gateway looks at the others.
 	survey = 2 * time.Second
 )
@@ -160,7 +158,7 @@ func (e *Engine) decide(now time.Time) {
 	var place, remove []string
 	for _, key := range append(d.Place, p.again(missing, d.Remove)...) {
 		if !p.busy[key] && now.After(p.not[key]) && !p.excluded[key] {
-			p.not[key] = now.Add(tryAgain)
+			p.not[key] = now.Add(core.TryAgain)
 			place = append(place, key)
 		}
 	}
@@ -204,7 +202,7 @@ func (e *Engine) placed(effect core.Placed) {
 	delete(p.busy, effect.Key)
 	switch {
 	case effect.Err != nil:
-		p.not[effect.Key] = time.Now().Add(tryAgain)
+		p.not[effect.Key] = time.Now().Add(core.TryAgain)
 		e.o.Log.Debug("a key's place did not change", "key", effect.Key, "reason", effect.Err)
 	case effect.Gone:
 		delete(p.mine, effect.Key)

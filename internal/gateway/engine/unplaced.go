@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,21 +36,27 @@ func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	defer cancel()
 	asked, kv := bootTime(), pb.NewKVClient(e.o.Etcd)
 	e.mu.Lock()
-	either := e.core.Unplaced()
+	counted, alone := e.core.Unplaced(), e.core.Alone()
 	e.mu.Unlock()
-	for _, conditions := range either {
-		answer, err := kv.Txn(ctx, &pb.TxnRequest{Compare: compares(conditions)})
-		if err != nil {
+	answer, err := kv.Txn(ctx, &pb.TxnRequest{Compare: compares(counted)})
+	if err != nil {
+		return false
+	}
+	if e.sees(asked, answer.Header.Revision, answer.Succeeded, false, m, rev) {
+		return true
+	}
+	if alone != nil {
+		if answer, err = kv.Txn(ctx, &pb.TxnRequest{Compare: compares(alone)}); err != nil {
 			return false
 		}
-		if e.sees(asked, answer.Header.Revision, answer.Succeeded, false, m, rev) {
+		if answer.Succeeded && e.sees(asked, answer.Header.Revision, e.deserted(ctx, answer.Header.Revision), false, m, rev) {
 			return true
 		}
 	}
 	if !e.isIdentified() {
 		return false
 	}
-	answer, err := kv.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
+	answer, err = kv.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
 		read(&pb.RangeRequest{Key: []byte(eraKey), Serializable: true}),
 		read(&pb.RangeRequest{Key: []byte(OwnPrefix + core.CountName), Serializable: true}),
 	}})
@@ -78,27 +85,87 @@ func (e *Engine) sees(asked, at int64, unplaced, same bool, m core.Message, rev 
 func (e *Engine) recent() bool { return bootTime() < e.looked }
 func (e *Engine) inTime() bool { return e.tenured == e.core.Lease() && e.tenure.Lasts(bootTime()) }
 
+// deserted lists the sessions' leases for [core.Gateway.Deserted].
+func (e *Engine) deserted(ctx context.Context, rev int64) (yes bool) {
+	listed := e.othersLeases(ctx, rev)
+	e.do(func(g *core.Gateway) { yes = g.Deserted(listed) })
+	return yes
+}
+
 // writeUnplaced executes a write if nothing is placed; done is false if something is, or if this condition does not
 // fit.
 func (e *Engine) writeUnplaced(ctx context.Context, r *request) (w written, done bool, err error) {
-	asked := bootTime()
 	e.mu.Lock()
-	either := e.core.IfUnplaced()
+	counted := e.core.IfUnplaced()
 	e.mu.Unlock()
-	for _, conditions := range either {
-		f, answer, err := e.txns.attempt(ctx, r, compares(conditions), []*pb.RequestOp{r.op}, nil, true)
-		switch {
-		case err != nil:
-			return w, true, e.judge(ctx, r.op, err)
-		case f == nil:
-			return w, false, nil
-		case answer.Succeeded:
-			e.sees(asked, answer.Header.Revision, true, false, core.Answers, 0)
-			answers, _ := f.answers(answer)
-			return written{answers[0], answer.Header}, true, nil
-		}
+	if w, done, err = e.writeIf(ctx, r, counted); done {
+		return w, true, err
+	}
+	if vacant, ok := e.vacancy(ctx); ok {
+		return e.writeIf(ctx, r, vacant)
 	}
 	return w, false, nil
+}
+
+// writeIf executes a write under conditions under which nothing is placed.
+func (e *Engine) writeIf(ctx context.Context, r *request, conditions []core.Cond) (w written, done bool, err error) {
+	asked := bootTime()
+	f, answer, err := e.txns.attempt(ctx, r, compares(conditions), []*pb.RequestOp{r.op}, nil, true)
+	switch {
+	case err != nil:
+		return w, true, e.judge(ctx, r.op, err)
+	case f == nil || !answer.Succeeded:
+		return w, false, nil
+	}
+	e.sees(asked, answer.Header.Revision, true, false, core.Answers, 0)
+	answers, _ := f.answers(answer)
+	return written{answers[0], answer.Header}, true, nil
+}
+
+// vacancy asks etcd what a [core.Vacancy] needs to know.
+func (e *Engine) vacancy(ctx context.Context) (conditions []core.Cond, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, ownWithin)
+	defer cancel()
+	var v *core.Vacancy
+	var r core.Request
+	more := false
+	e.do(func(g *core.Gateway) {
+		v = g.Vacancy()
+		r, more = v.Next()
+	})
+	for more {
+		result := e.looksUnused(ctx, &r)
+		e.do(func(*core.Gateway) {
+			v.Took(result)
+			r, more = v.Next()
+		})
+	}
+	e.do(func(*core.Gateway) { conditions, ok = v.Conditions() })
+	return conditions, ok
+}
+
+// othersLeases lists the leases of other gateways' sessions. A gateway's own session has not begun if etcd grants the lease
+// and refuses the rest.
+func (e *Engine) othersLeases(ctx context.Context, rev int64) *core.Result {
+	listed := e.sessionLeases(ctx, rev)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, own := range e.leases {
+		listed.Leases = slices.DeleteFunc(listed.Leases, func(id int64) bool { return id == own.id.Load() })
+	}
+	return listed
+}
+
+// looksUnused executes a request of a [core.Vacancy].
+func (e *Engine) looksUnused(ctx context.Context, r *core.Request) *core.Result {
+	if r.Leases != 0 {
+		return e.othersLeases(ctx, r.Leases)
+	}
+	result, err := e.executeOwn(ctx, r)
+	if err != nil {
+		return &core.Result{Unknown: uncertain(err), Err: err}
+	}
+	return result
 }
 
 // unpushed reports, while there is no session, whether an answer may be shown without a push. Until etcd is identified no push is

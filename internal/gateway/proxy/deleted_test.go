@@ -10,6 +10,8 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/platform/seedtest"
 )
 
@@ -154,6 +156,50 @@ func TestEntryIsDeletedWhileAWatchIsLate(t *testing.T) {
 		if r := g.hot(t, "k"); string(r.Kvs[0].Value) != "3" {
 			t.Errorf("3 is written, and a gateway answers %s", r.Kvs[0].Value)
 		}
+	}
+}
+
+// TestAllKeysAreDeletedWhileAWatchIsLate: somebody deletes all keys of the gateways straight at etcd, and etcd's answers
+// to a gateway are held up, so that it answers reads from the chain still. A gateway that begins neither writes nor shows
+// what etcd has before the first one's session ends.
+func TestAllKeysAreDeletedWhileAWatchIsLate(t *testing.T) {
+	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	line, direct := startLine(t, etcd), open(t, etcd)
+	a := startCached(t, line.listener.Addr().String(), cluster, Cache{Lease: time.Hour})
+	must(a.client.Put(within, "k", "1"))(t)
+	a.hot(t, "k")
+
+	release := line.hold()
+	defer release()
+	must(direct.Delete(within, engine.OwnPrefix, clientv3.WithPrefix()))(t)
+	cache := &Cache{Chain: new(objects.Late), Placement: placement.Defaults()}
+	s, _ := startServer(t, Options{Endpoints: []string{etcd}, Cache: cache})
+	b := open(t, s.Addr().String())
+	short, end := context.WithTimeout(within, 2*time.Second)
+	defer end()
+	shown := make(chan error, 1)
+	go func() {
+		_, err := b.Get(short, "k")
+		shown <- err
+	}()
+	if _, err := b.Put(short, "k", "2"); err == nil {
+		t.Errorf("2 is written, and the other gateway answers %q", valueOf(a.client.Get(within, "k")))
+	}
+	if err := <-shown; err == nil {
+		t.Error("etcd's revision is shown, and the other gateway answers with an earlier one")
+	}
+	if value := valueOf(direct.Get(within, "k")); value != "1" {
+		t.Errorf("etcd has %q", value)
+	}
+	release()
+	eventually(t, "a write when the session has ended", func() bool {
+		_, err := b.Put(within, "k", "3")
+		return err == nil
+	})
+	if value := valueOf(a.client.Get(within, "k")); value != "3" {
+		t.Errorf("3 is written, and the other gateway answers %q", value)
 	}
 }
 

@@ -184,6 +184,11 @@ func (p *process) identify() {
 	if p.began || p.ended {
 		return
 	}
+	again := func() { w.After(askAgain, func() { w.enter(p, p.identify) }) }
+	if w.Now < p.g.unnamed {
+		again()
+		return
+	}
 	asked := w.Now
 	question(w, p, w.etcd.authStatus, func(k known) {
 		if p.began || p.ended {
@@ -204,7 +209,7 @@ func (p *process) identify() {
 			})
 		}
 	})
-	w.After(askAgain, func() { w.enter(p, p.identify) })
+	again()
 }
 
 func (p *process) start() {

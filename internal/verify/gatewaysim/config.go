@@ -32,8 +32,7 @@ type Config struct {
 	Meetings bool // placements meet objects of before
 	Deletes  bool // a client of etcd deletes the gateways' keys
 	Bits     bool // those of bits only, and often
-	Entries  bool // those of the directory only, and often
-	All      bool // all of them too: no gateway begins anew, for to that one etcd looks as if none had used it
+	Entries  bool // those of the directory, or all, and often
 	Leaves   bool // all gateways end, and their keys are deleted
 	Auth     bool // etcd's authentication is switched on and off, some clients are users, and some delete everything
 
@@ -115,9 +114,6 @@ func Draw(seed uint64) Config {
 		if rng.IntN(3) == 0 {
 			c.Quiet |= 1 << f
 		}
-	}
-	if c.All = c.Entries && seed%4 == 3; c.All {
-		c.Stop, c.Quiet = 0, c.Quiet|1<<Crash
 	}
 	c.Quiet &^= 1 << Authentication // [Config.Auth] says whether it happens
 	return c

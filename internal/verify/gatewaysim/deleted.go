@@ -80,8 +80,8 @@ func (p *process) anyCached(rng *rand.Rand) string {
 }
 
 // deleteEntries has a client of etcd delete the entry of a key that a gateway reads from the chain, all entries,
-// their count, all of that, or the era. Most often the gateway is cut off from etcd, and goes on to read. All
-// others begin anew, or none.
+// their count, all of that, the era, or all keys of the gateways. Most often the gateway is cut off from etcd, and goes
+// on to read. All others begin anew, or none.
 func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	kinds := []string{core.DirectoryPrefix + key}
 	switch rng.IntN(8) {
@@ -94,9 +94,7 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	case 3:
 		kinds = []string{core.EraName}
 	case 4, 5:
-		if w.All && w.allHadSessions() {
-			kinds = []string{""}
-		}
+		kinds = []string{""}
 	}
 	if !w.etcd.deleteOwn(kinds, "") {
 		return
@@ -106,9 +104,10 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	if rng.IntN(4) > 0 {
 		w.cutOff(rng, p.g)
 	}
-	anew := rng.IntN(2) == 0 && !w.All
+	anew := rng.IntN(2) == 0
 	for _, g := range w.gateways {
 		if anew && g != p.g && g.process != nil {
+			g.unnamed = w.Now + rng.Uint64N(uint64(w.Lease))
 			g.process.restart()
 		}
 	}
@@ -120,11 +119,6 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 			}
 		})
 	}
-}
-
-// allHadSessions reports whether no gateway takes an etcd without their keys for one that none has used.
-func (w *world) allHadSessions() bool {
-	return !slices.ContainsFunc(w.gateways, func(g *gateway) bool { return len(g.process.core.Unplaced()) > 1 })
 }
 
 // writeElsewhere has a client that does nothing else write a key at another gateway than one.
@@ -174,11 +168,8 @@ func (w *world) separate(rng *rand.Rand, victim *gateway) {
 }
 
 // deleteOwn deletes the gateways' keys of some kinds: those of a session, or all. It reports whether there was one.
-// Not all of the gateways' keys are deleted, unless in worlds that allow it: etcd would look as if no gateway had used
-// it.
 func (e *etcd) deleteOwn(kinds []string, lease string) bool {
 	var deleted []string
-	others := false
 	for _, key := range sortedKeys(e.keys) {
 		own, is := strings.CutPrefix(key, ownPrefix)
 		if !is {
@@ -188,12 +179,7 @@ func (e *etcd) deleteOwn(kinds []string, lease string) bool {
 		named := slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(own, kind) })
 		if named && (lease == "" || kv.Lease == 0 || kv.Lease == e.numbers[lease]) {
 			deleted = append(deleted, key)
-		} else {
-			others = true
 		}
-	}
-	if !others && !e.w.All {
-		return false
 	}
 	next, changed := e.rev+1, false
 	for _, key := range deleted {

@@ -14,6 +14,7 @@ type gateway struct {
 	process           *process // nil: it crashed
 	paused            uint64   // until when nothing happens
 	cutEtcd, cutChain uint64
+	unnamed           uint64 // until when it does not know the name of its chain, so that no process begins a session
 	blind, blindFor   uint64 // until when it does not learn what it asks etcd before its session counts as extended; for how long after the next time
 	asked             map[uint64]*expectation
 	last              uint64 // number of the last request
@@ -301,8 +302,13 @@ func (w *world) perform(p *process, e core.Effect) {
 	case core.Placed:
 		p.placed(&e)
 		w.note("%s placed %s: %v", p, e.Key, e.Err)
-		if w.calm && errors.Is(e.Err, core.ErrChain) { // one late answer is enough; the monitor tries again too
+		switch {
+		case !w.calm:
+		case errors.Is(e.Err, core.ErrChain): // one late answer is enough
 			w.After(ms, func() { g.place(true, e.Key) })
+		case errors.Is(e.Err, core.ErrLeft):
+			w.After(uint64(core.TryAgain), func() { g.place(true, e.Key) })
+			w.again = true
 		}
 	}
 }

@@ -44,10 +44,12 @@ func (w *world) meet(p *process, lease string, r *core.Request) {
 	}
 	for _, entry := range r.Get[:last] {
 		read := core.Op{Kind: core.ReadObject, Key: strings.TrimPrefix(entry, ownPrefix+core.DirectoryPrefix)}
-		a := w.shardOf(&read).of(p.era).Do(&read)
+		s := w.shardOf(&read)
+		a := s.of(p.era).Do(&read)
 		rev, bit := core.Drawn(a.Object.Gen)
-		if a.Status == core.OK && !a.Object.Joining && rev >= w.etcd.rev && w.etcd.hasBit(lease, bit) {
+		if s != w.shards[0] && a.Status == core.OK && !a.Object.Joining && rev >= w.etcd.rev && w.etcd.hasBit(lease, bit) {
 			w.etcd.raise(rev)
+			w.shards[0].away = min(w.shards[0].away, w.Now)
 			w.meeting.object, w.meeting.passes = 0, true
 			w.result.Met++
 			w.note("%s meets the object of %s, of generation %d", p, read.Key, a.Object.Gen)

@@ -53,8 +53,11 @@ func (w *world) restore(rng *rand.Rand) {
 		back -= min(back-1, rng.Int64N(8))
 	}
 	next := back
-	if rng.IntN(4) == 0 {
+	switch {
+	case rng.IntN(4) == 0:
 		next += rng.Int64N(2 * (e.rev - back + 10))
+	case !w.Meetings && rng.IntN(2) == 0: // gateways do not notice the restore by the revision
+		next = e.rev + 1 + rng.Int64N(10)
 	}
 	if w.planMeeting(); w.meeting.object > 1 {
 		back = min(back, max(1, w.meeting.object-beginning))
@@ -169,10 +172,10 @@ func (p *process) reconnect() {
 	}
 }
 
-// isBehind reports whether etcd's revision is below one of a history that was lost. If the chain lost its revision
+// isBehind reports whether etcd's revision has not passed one of a history that was lost. If the chain lost its revision
 // object, gateways may not notice that, and keys cannot be placed where objects of higher generations are left.
 func (w *world) isBehind() bool {
-	return slices.ContainsFunc(w.lost, func(l lost) bool { return l.etcd.rev > w.etcd.rev })
+	return slices.ContainsFunc(w.lost, func(l lost) bool { return l.etcd.rev >= w.etcd.rev })
 }
 
 // epoch counts the restores.

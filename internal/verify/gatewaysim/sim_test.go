@@ -140,3 +140,31 @@ func TestEndedHistories(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyIsPlacedAgain: the chain has an object of before a restore, and etcd's revision passes it after all faults. The key
+// counts as read slowly only when the gateway has tried again.
+func TestKeyIsPlacedAgain(t *testing.T) {
+	const never, last = time.Hour, 1000
+	w := newWorld(Config{
+		Seed: 1, Gateways: 2, Keys: 1, Shards: 1, Clients: 1, Ops: 20, Latency: 100 * time.Microsecond, Think: time.Millisecond,
+		Every: never, Placing: never, Lease: 100 * time.Millisecond, Quiet: 1<<faults - 1,
+	}, true)
+	w.play()
+	left := core.Op{Kind: core.Create, Key: keyName(0), Epoch: w.shards[0].epoch, Gen: generationAt(last)}
+	if a := w.shards[0].of("").Do(&left); a.Status != core.OK {
+		t.Fatalf("%+v", a)
+	}
+	w.After(recovery/2+recovery/4, func() { w.etcd.raise(last + 1) })
+	w.finish()
+	if w.result.Broken != "" || !w.again {
+		t.Errorf("%s; an object of before was met: %v", w.result.Broken, w.again)
+	}
+}
+
+// generationAt is a generation that is drawn at a revision.
+func generationAt(rev int64) (gen int64) {
+	for drawn := int64(0); drawn < rev; drawn, _ = core.Drawn(gen) {
+		gen++
+	}
+	return gen
+}

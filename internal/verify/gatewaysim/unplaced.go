@@ -15,14 +15,39 @@ func (p *process) write(id uint64, t *core.Txn) {
 		p.core.Txn(id, t)
 		return
 	}
-	p.writeUnplaced(id, t, p.core.IfUnplaced())
+	p.writeUnplaced(id, t, p.core.IfUnplaced(), func() { p.writeUnused(id, t) })
 }
 
-// writeUnplaced tries conditions in turn under which nothing is placed. If none hold, the transaction waits for a
-// session.
-func (p *process) writeUnplaced(id uint64, t *core.Txn, conditions [][]core.Cond) {
+// writeUnused executes a transaction if etcd is unused. Otherwise it waits for a session.
+func (p *process) writeUnused(id uint64, t *core.Txn) {
+	w, v := p.g.w, p.core.Vacancy()
+	wait := func() { p.core.Txn(id, t) }
+	var step func()
+	step = func() {
+		r, more := v.Next()
+		if more {
+			w.sendEtcd(p, func() *core.Result { return w.etcd.doAs(nobody, "", &r) }, func(result *core.Result) {
+				if result.Leases = p.others(result.Leases); !p.ended { // else the call passes
+					v.Took(result)
+					step()
+				}
+			})
+			return
+		}
+		if conditions, ok := v.Conditions(); ok {
+			p.writeUnplaced(id, t, conditions, wait)
+		} else {
+			wait()
+		}
+	}
+	step()
+}
+
+// writeUnplaced executes a transaction under conditions under which nothing is placed. If they do not hold, it does
+// something else.
+func (p *process) writeUnplaced(id uint64, t *core.Txn, conditions []core.Cond, placed func()) {
 	w, x := p.g.w, p.g.asked[id]
-	r := &core.Request{If: conditions[0], Txn: t, Show: []string{x.key}}
+	r := &core.Request{If: conditions, Txn: t, Show: []string{x.key}}
 	p.flying[id] = true
 	execute := func() *core.Result {
 		result := w.etcd.doAs(x.who, "", r)
@@ -34,10 +59,8 @@ func (p *process) writeUnplaced(id uint64, t *core.Txn, conditions [][]core.Cond
 		switch {
 		case p.ended:
 			p.cutOff(id, r)
-		case r.Err == nil && !r.Unknown && !r.Held && len(conditions) > 1:
-			p.writeUnplaced(id, t, conditions[1:])
 		case r.TooMany, r.Err == nil && !r.Unknown && !r.Held:
-			p.core.Txn(id, t)
+			placed()
 		case r.Err != nil || r.Unknown:
 			p.answer(id, r)
 		default:
@@ -103,9 +126,15 @@ func (p *process) lookLater(id uint64, m core.Message, rev int64) {
 	p.g.w.After(lookAgain, func() { p.g.w.enter(p, func() { p.look(id, m, rev) }) })
 }
 
-// unplaced reports whether nothing was placed at a revision.
+// unplaced reports whether nothing was placed at a revision, as a member says that has that revision.
 func (p *process) unplaced(rev int64) bool {
-	return slices.ContainsFunc(p.core.Unplaced(), func(conditions []core.Cond) bool {
-		return p.g.w.etcd.all(conditions, rev)
-	})
+	e, alone := p.g.w.etcd, p.core.Alone()
+	listed := &core.Result{Rev: rev, Leases: p.others(e.living())}
+	return e.all(p.core.Unplaced(), rev) || alone != nil && e.all(alone, rev) && p.core.Deserted(listed)
+}
+
+// others are the leases that are not the process's own.
+func (p *process) others(leases []int64) []int64 {
+	own := p.g.w.etcd.numbers[p.core.Lease()]
+	return slices.DeleteFunc(leases, func(lease int64) bool { return lease == own })
 }

@@ -42,6 +42,7 @@ type world struct {
 	lost       []lost              // histories of etcd that ended
 	meeting    meeting
 	left       bool // all gateways have ended
+	again      bool // a key will be placed again, since the chain has an object of before a restore
 	result     *Result
 }
 
@@ -80,13 +81,24 @@ func Run(c Config) *Result { return run(c, false) }
 func Trace(c Config) *Result { return run(c, true) }
 
 func run(c Config, traced bool) *Result {
+	w := newWorld(c, traced)
+	began := w.Now
+	w.play()
+	w.finish()
+	w.result.Steps = w.Steps
+	w.result.Simulated = time.Duration(w.Now - began)
+	return w.result
+}
+
+// newWorld begins everything that happens in a world.
+func newWorld(c Config, traced bool) *world {
 	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), Clock: &seeded.Clock{Now: uint64(time.Second)},
 		traced: traced, identities: make(map[uint64]identity), result: new(Result)}
 	w.etcd, w.meeting.rng = newEtcd(w), rand.New(rand.NewPCG(c.Seed, 9))
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())
 	}
-	if c.Entries && !c.All { // so that there is an era to delete
+	if c.Entries { // so that there is an era to delete
 		w.etcd.beginEra("", "era 0")
 	}
 	for i := range c.Gateways {
@@ -116,17 +128,17 @@ func run(c Config, traced bool) *Result {
 	if c.Leaves {
 		w.nextLeave(rand.New(rand.NewPCG(c.Seed, 11)))
 	}
-	began := w.Now
+	return w
+}
+
+// play goes on until all clients are done.
+func (w *world) play() {
 	for w.busy > 0 && w.Now < longestRun && w.result.Broken == "" {
 		w.Step()
 	}
 	if w.busy > 0 {
 		w.broken("stuck: clients are not done")
 	}
-	w.finish()
-	w.result.Steps = w.Steps
-	w.result.Simulated = time.Duration(w.Now - began)
-	return w.result
 }
 
 // finish ends all faults and checks that every gateway serves, that placed keys are read from the chain, and that no watch missed
@@ -143,7 +155,7 @@ func (w *world) finish() {
 		s.away = 0
 	}
 	for _, g := range w.gateways {
-		g.cutEtcd, g.cutChain, g.blind, g.blindFor = 0, 0, 0, 0
+		g.cutEtcd, g.cutChain, g.unnamed, g.blind, g.blindFor = 0, 0, 0, 0, 0
 		if g.process == nil {
 			g.boot()
 		}
@@ -161,8 +173,12 @@ func (w *world) finish() {
 			keys = append(keys, keyName(i))
 		}
 	}
+	w.again = false
 	w.gateways[0].place(true, keys...)
 	w.runFor(recovery / 2)
+	if w.again {
+		w.runFor(uint64(core.TryAgain))
+	}
 	if w.result.Broken != "" {
 		return
 	}

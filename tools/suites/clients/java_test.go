@@ -3,6 +3,7 @@ package clients
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/netcraq/netcraq/tools/suites/suite"
@@ -14,7 +15,7 @@ var java = client{
 	runs:    []run{maven("auth", "AuthTest"), maven("test", "!AuthTest")},
 }
 
-// prepareJava compiles the tests. Maven downloads what it needs to run them only when it runs some: here, none.
+// prepareJava compiles the tests and has Maven download what it needs to run them, without running any.
 func prepareJava(t *testing.T, dir string) {
 	prepareCopy(t, dir, "testdata/jetcd", func() {
 		c := exec.Command("mvn", "-q", "-B", "test", "-Dtest=None", "-Dsurefire.failIfNoSpecifiedTests=false")
@@ -26,7 +27,8 @@ func prepareJava(t *testing.T, dir string) {
 func maven(name, tests string) run {
 	return run{name, func(t *testing.T, dir string) suite.Results {
 		found := t.TempDir()
-		said := command(t, dir, nil, "mvn", "-o", "-q", "-B", "surefire:test", "-Dtest="+tests, "-Dreports="+found)
+		said := command(t, dir, nil, "mvn", "-o", "-q", "-B", "surefire:test", "-Dtest="+tests, "-Dreports="+found,
+			"-DtempDir="+strings.ReplaceAll(t.Name(), "/", "-")) // others run at the same time
 		return reports(t, said, filepath.Join(found, "TEST-*.xml"))
 	}}
 }
