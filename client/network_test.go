@@ -155,14 +155,13 @@ func TestOutcomeUnknown(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	w := newNetwork(t, 2, testNodeOptions(1))
-	w.set(faults{down: true})
 	c := newClient(t, Options{Cluster: w.cluster, Attempt: time.Hour, Timeout: time.Hour})
 	for name, do := range map[string]func(context.Context) error{
 		"alone":      func(ctx context.Context) error { _, err := c.Put(ctx, "k", nil); return err },
 		"in a batch": func(ctx context.Context) error { return c.Do(ctx, []Op{PutOp("k", nil)})[0].Err },
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
-		time.AfterFunc(10*time.Millisecond, cancel)
+		w.set(faults{down: true, forge: func([]byte, netip.AddrPort) { cancel() }}) // once the request is on its way
 		if err := do(ctx); !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
