@@ -48,11 +48,22 @@ func startNode(t *testing.T) *topology.Cluster {
 type maps struct {
 	controllerv1.UnimplementedControllerServer
 	cluster *topology.Cluster
+	formed  <-chan struct{} // when it is closed, the map has chains; nil: at once
 }
 
 func (m maps) Map(_ *controllerv1.MapRequest, out grpc.ServerStreamingServer[controllerv1.MapResponse]) error {
+	if m.formed != nil {
+		none := []*controllerv1.MapChain{{Shards: []byte{0, 0}}}
+		if err := out.Send(&controllerv1.MapResponse{Version: 1, Cluster: "c", Shards: 1, Chains: none}); err != nil {
+			return err
+		}
+		select {
+		case <-m.formed:
+		case <-out.Context().Done():
+		}
+	}
 	err := out.Send(&controllerv1.MapResponse{
-		Version: 1, Cluster: "c", Shards: 1,
+		Version: 2, Cluster: "c", Shards: 1,
 		Nodes:  []*controllerv1.MapNode{{Id: 1, Name: "n1", Addr: m.cluster.Nodes[0].Addr.String()}},
 		Chains: []*controllerv1.MapChain{{Epoch: 1, Members: []uint32{1}, Shards: []byte{0, 0}}},
 	})
@@ -140,6 +151,23 @@ func TestOpen(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestOpenWaitsForTheFirstChains: a client that starts while the cluster forms, or asks a controller that is behind, waits
+// for as long as it may.
+func TestOpenWaitsForTheFirstChains(t *testing.T) {
+	noEnvironment(t)
+	formed := make(chan struct{})
+	o := Options{Controllers: []string{serve(t, "127.66.13.2:0", maps{cluster: startNode(t), formed: formed})}}
+	brief := o
+	brief.Client.Timeout = 100 * time.Millisecond
+	if err := use(t, brief); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waits for nodes") {
+		t.Errorf("while the cluster forms: %v", err)
+	}
+	close(formed)
+	if err := use(t, o); err != nil {
+		t.Error(err)
 	}
 }
 
