@@ -24,9 +24,9 @@ func TestWaitsForABit(t *testing.T) {
 	g.Tick()
 	g.Returned(only[EtcdCall](t, g.Effects()).ID, &Result{Held: true, KVs: taken})
 	g.Returned(only[EtcdCall](t, g.Effects()).ID, &Result{Held: true, KVs: map[string]KV{
-		g.bitKey(freed): {Value: l.lease}, g.names.session + l.lease: {Create: l.create},
+		g.bitKey(freed): {Value: l.lease, Create: 30}, g.names.session + l.lease: {Create: l.create},
 	}})
-	if !l.serving || l.bit != freed {
-		t.Errorf("serving: %v, bit %d", l.serving, l.bit)
+	if !l.serving || l.bit != freed || l.bitCreate != 30 {
+		t.Errorf("serving: %v, bit %d of %d", l.serving, l.bit, l.bitCreate)
 	}
 }

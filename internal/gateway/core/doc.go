@@ -84,8 +84,9 @@
 //   - keyless: A session has ended when etcd has no lease of it, not when its key is gone: a client of etcd may have deleted
 //     that. Gateways wait for every session that they have met, and write its key again. Else: its gateway, whose watch
 //     is late, answers from an object that writes of others do not mark any more.
-//   - own-bit: A write that relies on the gateway's bit names it as a condition. A clean-up and a repeated write check it.
-//     Else: a client of etcd has deleted the bit's key, and another gateway clears the bit before the write commits.
+//   - own-bit: A write that relies on the gateway's bit names the revision that made its key as a condition. A clean-up
+//     and a repeated write check it. Else: a client of etcd has deleted the bit's key, and another gateway clears the bit
+//     before the write commits.
 //   - vanished: A change of the directory that does not write its count is a client's of etcd. The keys stay
 //     placed, and no object is read, until every session has acknowledged that. Else: gateways that know of it write
 //     without INTENT, and one whose watch is late reads an older value.

@@ -52,6 +52,7 @@ type life struct {
 	placed      map[string]int64 // the directory: generations of placed keys
 	closed      bool             // no object is read any more
 	unsure      bool             // a client of etcd may have deleted entries; the gateway does not begin to serve
+	bitCreate   int64            // create_revision of the key of its bit, since it is bound
 	bound       bool             // it has its bit
 	known       bool             // the directory was that of the gateway's era, and open, since the session began
 	seen        int64            // revision of the directory
@@ -283,7 +284,7 @@ func (g *Gateway) tookBit(l *life, bit uint8, r *Result) {
 	case r.KVs[g.bitKey(bit)].Value != l.lease:
 		g.takeBit(l)
 	default:
-		l.bit, l.bound = bit, true
+		l.bit, l.bitCreate, l.bound = bit, r.KVs[g.bitKey(bit)].Create, true
 		g.serve(l)
 	}
 }
@@ -393,7 +394,8 @@ func (g *Gateway) acknowledge(l *life) {
 }
 
 // hasBit reports whether a session still has its bit, as a result shows it. Another one may have it since somebody
-// deleted its key: then the bits in objects are that one's.
+// deleted its key: then the bits in objects are that one's. A late request of the session may have written the key again,
+// after others have cleared the bits in objects: its create_revision tells.
 func (g *Gateway) hasBit(l *life, r *Result) bool {
-	return !g.on(OwnBit) || r.KVs[g.bitKey(l.bit)].Value == l.lease
+	return !g.on(OwnBit) || r.KVs[g.bitKey(l.bit)].Create == l.bitCreate
 }

@@ -34,7 +34,7 @@ func (g *Gateway) Proved(p Proof, r *Result) bool {
 		return false
 	}
 	session, is := r.KVs[g.names.session+l.lease]
-	if !is || session.Create != l.create || p.bit && r.KVs[g.bitKey(l.bit)].Value != l.lease {
+	if !is || session.Create != l.create || p.bit && !g.hasBit(l, r) {
 		g.lost(l)
 		return false
 	}

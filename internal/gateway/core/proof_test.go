@@ -7,7 +7,7 @@ import "testing"
 func TestProof(t *testing.T) {
 	const session, ack, bit, lease = SessionPrefix + "g.1", "ack/g.1", "bit/00", "g.1"
 	good := func() map[string]KV {
-		return map[string]KV{session: {Create: 1}, ack: {Value: ackOf(9)}, bit: {Value: lease}}
+		return map[string]KV{session: {Create: 1}, ack: {Value: ackOf(9)}, bit: {Value: lease, Create: 2}}
 	}
 	for name, c := range map[string]struct {
 		change func(map[string]KV)
@@ -18,14 +18,15 @@ func TestProof(t *testing.T) {
 		"session gone":            {func(kvs map[string]KV) { delete(kvs, session) }, false, false},
 		"session made anew":       {func(kvs map[string]KV) { kvs[session] = KV{Create: 8} }, false, false},
 		"bit gone":                {func(kvs map[string]KV) { delete(kvs, bit) }, false, false},
-		"bit taken":               {func(kvs map[string]KV) { kvs[bit] = KV{Value: "h.1"} }, false, false},
+		"bit taken":               {func(kvs map[string]KV) { kvs[bit] = KV{Value: "h.1", Create: 8} }, false, false},
+		"bit written again, late": {func(kvs map[string]KV) { kvs[bit] = KV{Value: lease, Create: 8} }, false, false},
 		"acknowledgement gone":    {func(kvs map[string]KV) { delete(kvs, ack) }, true, true},
 		"acknowledgement too old": {func(kvs map[string]KV) { kvs[ack] = KV{Value: ackOf(8)} }, true, true},
 		"acknowledgement newer":   {func(kvs map[string]KV) { kvs[ack] = KV{Value: ackOf(10)} }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := served("k", generation(10, 0))
-			g.life.acked, g.life.follows, g.life.foreign = 9, 9, 9
+			g.life.acked, g.life.follows, g.life.foreign, g.life.bitCreate = 9, 9, 9, 2
 			p, kvs := g.Prove(lease), good()
 			if len(p.Keys) != len(kvs) {
 				t.Fatalf("%v are read", p.Keys)

@@ -192,7 +192,7 @@ func (g *Gateway) execute(w *write, part Part, pin []Cond) {
 		r.If = []Cond{{Key: g.names.session + l.lease, Kind: ModIs, Rev: w.guard}}
 	}
 	if len(w.bits) > 0 && g.on(OwnBit) {
-		r.If = append(r.If, Cond{Key: g.bitKey(l.bit), Kind: ValueIs, Value: l.lease})
+		r.If = append(r.If, Cond{Key: g.bitKey(l.bit), Kind: CreateIs, Rev: l.bitCreate})
 	}
 	if g.on(SameOutcome) {
 		r.If = append(r.If, pin...)
