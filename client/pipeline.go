@@ -16,9 +16,9 @@ const batchMessages = 64
 const receiveBytes = 4 << 20
 
 // pipeline runs many operations over one socket, for throughput. Each operation has a slot, whose number is in the low
-// bits of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Whoever
-// sends also takes the answers that are there: a kernel's are before the call that sent returns. Callbacks at the end
-// of an operation run without the lock.
+// bits of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. A
+// goroutine that sends also takes the answers in the socket: a node on this machine has answered before the system call
+// returns. Callbacks at the end of an operation run without the lock.
 type pipeline struct {
 	client   *Client
 	conn     *net.UDPConn

@@ -11,7 +11,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// inbox is the place of received datagrams and of what they carry, for one goroutine at a time.
+// inbox has the buffers of received datagrams, the answers in them and the operations that these end. One goroutine at a
+// time uses it.
 type inbox struct {
 	messages []ipv4.Message
 	answers  []answer

@@ -1,2 +1,3 @@
-// Package switchv1 is what a switch answers beside P4Runtime, generated from api/switch.proto by `make proto`.
+// Package switchv1 has the messages that a switch takes and sends beside those of P4Runtime. `make proto` generates it
+// from api/switch.proto.
 package switchv1

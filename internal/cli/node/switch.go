@@ -26,8 +26,8 @@ const (
 	switchListen = "127.0.0.1:9559"
 	// switchMessageBytes has room for the program of a pipeline.
 	switchMessageBytes = 32 << 20
-	// switchPing is after what silence a controller is asked for a sign, and for how long. One that is away holds no
-	// place then.
+	// switchPing is the time without a message after which a controller is pinged, and the time that it has to answer.
+	// One that does not answer is no longer the primary.
 	switchPing = 5 * time.Second
 )
 

@@ -5,7 +5,8 @@ import "slices"
 // Vacancy finds out, for a gateway that has had no session, whether an etcd without keys of gateways is unused. A client
 // of etcd may have deleted the keys. Then gateways answer from the chain until their sessions end, whose leases etcd
 // still has. A lease that is granted later shows too: each session writes the key [names.began] when it begins, and a
-// condition names its revision. The caller executes what [Vacancy.Next] returns, in turn.
+// condition names its revision. The caller executes the requests of [Vacancy.Next] one after
+// the other.
 type Vacancy struct {
 	g      *Gateway
 	step   func(*Result)

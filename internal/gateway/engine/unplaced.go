@@ -122,7 +122,7 @@ func (e *Engine) writeIf(ctx context.Context, r *request, conditions []core.Cond
 	return written{answers[0], answer.Header}, true, nil
 }
 
-// vacancy asks etcd what a [core.Vacancy] needs to know.
+// vacancy executes the requests of a [core.Vacancy], and returns its conditions.
 func (e *Engine) vacancy(ctx context.Context) (conditions []core.Cond, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, ownWithin)
 	defer cancel()

@@ -159,9 +159,9 @@ func TestEntryIsDeletedWhileAWatchIsLate(t *testing.T) {
 	}
 }
 
-// TestAllKeysAreDeletedWhileAWatchIsLate: somebody deletes all keys of the gateways straight at etcd, and etcd's answers
-// to a gateway are held up, so that it answers reads from the chain still. A gateway that begins neither writes nor shows
-// what etcd has before the first one's session ends.
+// TestAllKeysAreDeletedWhileAWatchIsLate: a client of etcd deletes all keys of the gateways. etcd's answers to the first
+// gateway are held up, so that it still answers reads from the chain. A gateway that begins neither writes nor shows the
+// state of etcd before the session of the first one ends.
 func TestAllKeysAreDeletedWhileAWatchIsLate(t *testing.T) {
 	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

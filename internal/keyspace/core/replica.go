@@ -210,8 +210,8 @@ func (m *Replica) Written(era, term, from, to uint64) {
 	m.Pushed(era, term, from, to)
 }
 
-// Pushed takes entries that a writer has handed over, late or repeated. It counts those as read that follow on what was
-// read before.
+// Pushed takes entries that a writer has handed over. They may come late, or twice. Entries that follow the last one that
+// was read count as read.
 func (m *Replica) Pushed(era, term, from, to uint64) {
 	switch {
 	case era != m.era || !m.entered || to < m.at.Next || term < m.at.Term:

@@ -90,7 +90,7 @@ func TestWritersTell(t *testing.T) {
 	}
 }
 
-// Entries that a writer hands over are read with it, if they follow on what was read. Others are read from the chain.
+// Entries that a writer hands over count as read if they follow the last one that was read. Others are read from the chain.
 func TestPushed(t *testing.T) {
 	m := follows(t)
 	actions := func(want ...Action) {

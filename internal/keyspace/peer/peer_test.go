@@ -217,7 +217,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestPush: entries arrive in their order before the report of them. What is too much is only reported.
+// TestPush: entries arrive in their order before the report of them. Entries above the limit are only reported.
 func TestPush(t *testing.T) {
 	h := &answers{reports: make(chan core.Report, 1000), pushes: make(chan driver.Pushed, 1000)}
 	to, p, ctx := serve(t, one, h), connect(t, one), within(t)
