@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
@@ -220,6 +221,7 @@ func (f *Follower) conn(addr string) (*grpc.ClientConn, error) {
 			Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: connectWithin,
 		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silentAfter, Timeout: silenceWithin}),
 	}, f.options.Dial...)
 	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +173,68 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 	heard := versions(t, f)
 	other.set(mapOf(2))
 	one.server.Stop()
+	await(t, heard, 2)
+}
+
+// relay passes connections on to a server, until it is silent. Then it passes nothing on, and closes nothing.
+type relay struct {
+	addr   string
+	silent atomic.Bool
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.66.4.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	r := &relay{addr: listener.Addr().String()}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { from.Close() })
+			up, err := net.Dial("tcp", to)
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { up.Close() })
+			go r.pass(from, up)
+			go r.pass(up, from)
+		}
+	}()
+	return r
+}
+
+func (r *relay) pass(from, to net.Conn) {
+	buffer := make([]byte, 1<<12)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		if r.silent.Load() {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// A source whose machine is gone, with no word of TCP, is left. It takes [silentAfter].
+func TestSilentSourceIsLeft(t *testing.T) {
+	t.Parallel()
+	one, other := newSource(t, mapOf(1)), newSource(t, nil)
+	way := newRelay(t, one.addr)
+	f := open(t, way.addr, other.addr)
+	heard := versions(t, f)
+	await(t, heard, 1)
+	way.silent.Store(true)
+	other.set(mapOf(2))
 	await(t, heard, 2)
 }
 

@@ -25,6 +25,10 @@ const (
 	seekFor    = time.Second
 	doubtEvery = 200 * time.Millisecond // at most
 	askedNodes = 3                      // besides all controllers
+	// A source may have no news for long. One that is silent for silentAfter is asked whether it is still there, and given
+	// up if it does not answer within silenceWithin. gRPC asks no more often.
+	silentAfter   = 10 * time.Second
+	silenceWithin = 3 * time.Second
 )
 
 // run keeps a source until Close.
