@@ -390,7 +390,7 @@ images-check: ## Check the program that packs container images
 .PHONY: metrics
 metrics: bpf ## Write the lists of docs/metrics.md
 	WRITE_METRICS=1 go test -p 1 -count=1 -run '^Test(Disk)?MetricsPage$$' ./internal/node/agent ./internal/cluster/controller \
-		./internal/gateway/proxy ./internal/gateway/memory
+		./internal/gateway/proxy ./internal/gateway/memory ./internal/member/program
 
 # The clients of the native API in each language: one table of what passes.
 .PHONY: test-languages
@@ -406,6 +406,7 @@ test-dissector: ## Have tshark dissect messages of all kinds, and compare; insta
 # The browser takes longer than CI has for one page. PICTURES=DIR: pictures of it are written there.
 .PHONY: test-dashboard
 test-dashboard: ## Drive the dashboard's page in a headless Chromium, which must be installed
+	@[ -z "$(PICTURES)" ] || mkdir -p "$(PICTURES)"
 	NETCRAQ_PICTURES=$(PICTURES) go test -tags browser -count=1 -run '^TestDashboardPage$$' ./internal/cli/operate
 
 # Prometheus' own checker is compiled in a module of its own below out/: what it needs is large.
@@ -416,9 +417,10 @@ $(TOOLS)/promtool: | setup
 		go get -tool $(PROMTOOL)@$(PROMTOOL_VERSION) && go build -o $@ $(PROMTOOL)
 
 .PHONY: test-alerts
-test-alerts: $(TOOLS)/promtool ## Test the alerts of deploy/prometheus with promtool; compiles it first
+test-alerts: $(TOOLS)/promtool ## Test the alerts of deploy/prometheus and the dashboard's queries with promtool; compiles it first
 	$(TOOLS)/promtool check rules deploy/prometheus/netcraq.rules.yaml
 	$(TOOLS)/promtool test rules deploy/prometheus/netcraq_test.yaml
+	NETCRAQ_PROMTOOL=$(TOOLS)/promtool go test -count=1 -run '^TestDashboardNamesMetrics$$' ./internal/verify/metricspage
 
 .PHONY: lint
 lint: bpf $(TOOLS)/golangci-lint ## Run the linters of .golangci.yml, except for lengths of lines

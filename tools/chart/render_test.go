@@ -55,6 +55,25 @@ func TestEveryValue(t *testing.T) {
 	}
 }
 
+// TestMonitors: programs whose pages Prometheus reaches are scraped, gateways in the pods that the kubelet starts.
+func TestMonitors(t *testing.T) {
+	values := minimal()
+	values["serviceMonitor"] = map[string]any{"enabled": true}
+	text, err := render(chartDir, values)
+	if n := strings.Count(string(text), "kind: PodMonitor\n"); err != nil || n != 1 {
+		t.Errorf("gateways' pages are on loopback, and there are %d monitors: %v", n, err)
+	}
+	for name, path := range map[string]string{"gateway": "/proxy/metrics", "memoryGateway": "/metrics", "keyspace": "/metrics"} {
+		values[name] = map[string]any{"metricsListen": "0.0.0.0:9415", "staticPod": false}
+		text, err := render(chartDir, values)
+		want := "- {portNumber: 9415, path: " + path + ", interval: 15s}"
+		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), "matchNames: [kube-system]") {
+			t.Errorf("%s: %v: %q is missing in\n%s", name, err, want, text)
+		}
+		delete(values, name)
+	}
+}
+
 // TestNamespaceComesFirst: kubectl creates the objects of a file in their order, and needs the namespace before those in it.
 func TestNamespaceComesFirst(t *testing.T) {
 	text, err := render(chartDir, minimal())

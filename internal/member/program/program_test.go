@@ -25,6 +25,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
+	"github.com/netcraq/netcraq/internal/verify/metricspage"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
@@ -228,6 +229,23 @@ func chainFile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestMetricsPage compares docs/metrics.md with what a member serves beside etcd's own metrics.
+func TestMetricsPage(t *testing.T) {
+	file := chainFile(t)
+	all := servers(t)
+	for _, s := range all {
+		s.begin("program", "--chain-cluster", file, "--chain-pins", "")
+	}
+	exchange(t, all, 3)
+	is(t, "on", all...)
+	a, err := http.Get(all[0].client + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	metricspage.CheckServed(t, "netcraq etcd", "netcraq_", a.Body)
 }
 
 // TestInAndOut rolls a cluster of plain etcd servers to ones that read through a chain, uses them, and rolls back, on the same

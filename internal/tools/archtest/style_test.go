@@ -123,7 +123,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		for ; name != "."; name = path.Dir(name) {
 			exists[name] = true
 		}
-	}, ".go", ".c", ".h", ".p4", ".sh", ".md", ".yaml", ".txt", ".svg", ".png", ".tmpl", ".proto", ".pml", ".lua", "")
+	}, ".go", ".c", ".h", ".p4", ".sh", ".md", ".yaml", ".txt", ".svg", ".png", ".tmpl", ".proto", ".pml", ".lua", ".json", "")
 	files(t, func(name string, text []byte) {
 		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
 			target, _, _ := strings.Cut(match[1]+match[2], "#")

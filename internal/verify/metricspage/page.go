@@ -3,6 +3,7 @@ package metricspage
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // WriteVariable is the environment variable that has tests write the page.
@@ -30,17 +33,39 @@ func Check(t *testing.T, section string, r *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !listed.MatchString(f.GetName()) })
+	for _, name := range described(r) {
+		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name }) {
+			t.Errorf("%s is declared, and the registry has no value of it", name)
+		}
+	}
+	check(t, section, families)
+}
+
+// CheckServed checks a page of metrics that a server beside etcd's own serves. Only names with this prefix are looked at.
+func CheckServed(t *testing.T, section, prefix string, served io.Reader) {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	found, err := parser.TextToMetricFamilies(served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var families []*dto.MetricFamily
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if strings.HasPrefix(name, prefix) {
+			families = append(families, found[name])
+		}
+	}
+	check(t, section, families)
+}
+
+func check(t *testing.T, section string, families []*dto.MetricFamily) {
+	t.Helper()
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-	for _, name := range described(r) {
-		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name }) {
-			t.Errorf("%s is declared, and the registry has no value of it", name)
-		}
 	}
 	compare(t, section, list(families))
 }
