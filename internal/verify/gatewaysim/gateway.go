@@ -134,9 +134,11 @@ func (g *gateway) keepAlive(p *process) {
 					w.enter(p, func() {
 						switch {
 						case p.ended:
+						case lease != p.core.Lease(): // a gateway also compares etcd's history before each session begins
+							p.prove(lease, sent)
 						case !extended:
 							p.core.SessionLost(lease)
-						case lease == p.core.Lease() && !p.over(lease):
+						case !p.over(lease):
 							p.prove(lease, sent)
 						}
 					})

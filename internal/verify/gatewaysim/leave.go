@@ -21,11 +21,7 @@ func (w *world) nextLeave(rng *rand.Rand) {
 			return
 		}
 		w.note("all gateways end")
-		for _, g := range w.gateways {
-			if g.process != nil {
-				g.stop()
-			}
-		}
+		w.stopAll()
 		w.awaitClean(rng)
 	})
 }
@@ -45,7 +41,23 @@ func (w *world) awaitClean(rng *rand.Rand) {
 func (w *world) comeBack() {
 	if w.left {
 		w.left = false
-		for _, g := range w.gateways {
+		w.bootAll()
+	}
+}
+
+// stopAll ends all gateways.
+func (w *world) stopAll() {
+	for _, g := range w.gateways {
+		if g.process != nil {
+			g.stop()
+		}
+	}
+}
+
+// bootAll starts all gateways that do not run, unless they are to stay away.
+func (w *world) bootAll() {
+	for _, g := range w.gateways {
+		if g.process == nil && !w.left {
 			g.boot()
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // meeting is what makes a placement after a restore meet an object of the history that was lost: by chance it would
-// hardly ever draw the generation that an object has. Nothing happens that writes of other clients' keys could not do.
+// hardly ever draw the generation that an object has. The object is not in the revision's shard: then sessions can begin
+// without a comparison of the revision. Nothing happens that writes of other clients' keys could not do.
 type meeting struct {
 	rng    *rand.Rand
 	object int64 // the revision of which an object's generation was made that is to be met; 0: none
@@ -19,20 +20,47 @@ type meeting struct {
 // beginning is about how often gateways write to end sessions and to begin others.
 const beginning = 20
 
-// planMeeting plans at a restore, sometimes, that a placement meets an object that is not in the revision's shard: then
-// sessions can begin without a comparison of the revision.
-func (w *world) planMeeting() {
-	m, era := &w.meeting, w.etcd.keys[eraKey].Value
+// awaitMeeting plans, before most restores, that a placement meets an object: as soon as there is one that reads are
+// answered from and that was written since it was made, so that the backup lacks its value. All gateways end then, with
+// etcd, as in a power failure: no write is under way that would set a bit of the object. If none appears for long,
+// nothing is planned.
+func (w *world) awaitMeeting(then func()) {
+	m := &w.meeting
 	if m.object, m.passes = 0, false; !w.Meetings || m.rng.IntN(4) == 0 {
+		then()
 		return
 	}
-	for _, i := range m.rng.Perm(w.Keys) {
-		read := core.Op{Kind: core.ReadObject, Key: keyName(i)}
-		s := w.shardOf(&read)
-		if a := s.of(era).Do(&read); s != w.shards[0] && a.Status == core.OK && !a.Object.Joining {
-			m.object, _ = core.Drawn(a.Object.Gen)
+	w.planMeeting(w.Now+2*uint64(w.Lease), then)
+}
+
+func (w *world) planMeeting(until uint64, then func()) {
+	era := w.etcd.keys[eraKey].Value
+	for _, i := range w.meeting.rng.Perm(w.Keys) {
+		o := w.objectToMeet(keyName(i), era)
+		if o == nil || !o.Readable() {
+			continue
+		}
+		if made, _ := core.Drawn(o.Gen); o.Rev > made {
+			w.meeting.object = made
+			w.stopAll()
+			break
 		}
 	}
+	if w.meeting.object > 0 || w.Now >= until || w.calm {
+		then()
+	} else {
+		w.After(ms, func() { w.planMeeting(until, then) })
+	}
+}
+
+// objectToMeet is the object of a key in an era, if it is not in the revision's shard, and was loaded.
+func (w *world) objectToMeet(key, era string) *core.Object {
+	read := core.Op{Kind: core.ReadObject, Key: key}
+	s := w.shardOf(&read)
+	if a := s.of(era).Do(&read); s != w.shards[0] && a.Status == core.OK && !a.Object.Joining {
+		return &a.Object
+	}
+	return nil
 }
 
 // meet raises etcd's revision before it answers the first read of a placement, so that the placement draws the
@@ -43,16 +71,17 @@ func (w *world) meet(p *process, lease string, r *core.Request) {
 		return
 	}
 	for _, entry := range r.Get[:last] {
-		read := core.Op{Kind: core.ReadObject, Key: strings.TrimPrefix(entry, ownPrefix+core.DirectoryPrefix)}
-		s := w.shardOf(&read)
-		a := s.of(p.era).Do(&read)
-		rev, bit := core.Drawn(a.Object.Gen)
-		if s != w.shards[0] && a.Status == core.OK && !a.Object.Joining && rev >= w.etcd.rev && w.etcd.hasBit(lease, bit) {
+		key := strings.TrimPrefix(entry, ownPrefix+core.DirectoryPrefix)
+		o := w.objectToMeet(key, p.era)
+		if o == nil {
+			continue
+		}
+		if rev, bit := core.Drawn(o.Gen); rev >= w.etcd.rev && w.etcd.hasBit(lease, bit) {
 			w.etcd.raise(rev)
 			w.shards[0].away = min(w.shards[0].away, w.Now)
 			w.meeting.object, w.meeting.passes = 0, true
 			w.result.Met++
-			w.note("%s meets the object of %s, of generation %d", p, read.Key, a.Object.Gen)
+			w.note("%s meets the object of %s, of generation %d", p, key, o.Gen)
 			return
 		}
 	}

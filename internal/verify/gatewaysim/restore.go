@@ -27,15 +27,19 @@ func (w *world) nextRestore(rng *rand.Rand) {
 		if w.calm {
 			return
 		}
-		down := uint64(w.Lease) + maxDelay + 10*ms + rng.Uint64N(uint64(w.Lease))
-		w.etcd.away = max(w.etcd.away, w.Now+down)
-		w.note("etcd is stopped")
-		w.After(down, func() {
-			if !w.calm {
-				w.restore(rng)
-				w.nextRestore(rng)
-			}
-		})
+		w.awaitMeeting(func() { w.stopEtcd(rng) })
+	})
+}
+
+func (w *world) stopEtcd(rng *rand.Rand) {
+	down := uint64(w.Lease) + maxDelay + 10*ms + rng.Uint64N(uint64(w.Lease))
+	w.etcd.away = max(w.etcd.away, w.Now+down)
+	w.note("etcd is stopped")
+	w.After(down, func() {
+		if !w.calm {
+			w.restore(rng)
+			w.nextRestore(rng)
+		}
 	})
 }
 
@@ -59,7 +63,7 @@ func (w *world) restore(rng *rand.Rand) {
 	case !w.Meetings && rng.IntN(2) == 0: // gateways do not notice the restore by the revision
 		next = e.rev + 1 + rng.Int64N(10)
 	}
-	if w.planMeeting(); w.meeting.object > 1 {
+	if w.meeting.object > 1 {
 		back = min(back, max(1, w.meeting.object-beginning))
 		next = back
 	}
@@ -92,11 +96,8 @@ func (w *world) blind(rng *rand.Rand) {
 	} else {
 		g.blindFor = lasts
 		w.shards[0].away = w.Now + lease/4 + rng.Uint64N(lease/2)
-		for _, g := range w.gateways {
-			if g.process != nil {
-				g.process.restart()
-			}
-		}
+		w.stopAll()
+		w.bootAll()
 		w.note("gateway %d compares the history once and then not for %d us", g.number, lasts/1000)
 	}
 }
