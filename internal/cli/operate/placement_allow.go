@@ -41,9 +41,8 @@ PREFIX ("": all). A key stays excluded while the gateways have not taken it out 
 			default:
 				err = printAllowed(c.OutOrStdout(), &allowed)
 			}
-			if n := len(allowed.Waiting); n > 0 && err == nil {
-				err = fmt.Errorf("%d keys are still in the chain, for example %s: see that a gateway runs, and repeat the command",
-					n, cli.Printable(allowed.Waiting[0]))
+			if len(allowed.Waiting) > 0 && err == nil {
+				err = waiting(&allowed)
 			}
 			return err
 		},
@@ -56,6 +55,16 @@ PREFIX ("": all). A key stays excluded while the gateways have not taken it out 
 	f.DurationVar(&within, "timeout", within, "time to wait for etcd and the gateways")
 	f.BoolVar(&json, "json", false, "print one JSON object")
 	return c
+}
+
+// waiting says what to do about keys that are not allowed yet.
+func waiting(a *proxy.Allowed) error {
+	where := "are still in the chain"
+	if a.Unsure {
+		where = "may still be in the chain, since a client deleted keys of the gateways in etcd"
+	}
+	return fmt.Errorf("%d keys %s, for example %s: see that a gateway runs, and repeat the command",
+		len(a.Waiting), where, cli.Printable(a.Waiting[0]))
 }
 
 func printAllowed(out io.Writer, a *proxy.Allowed) error {

@@ -94,6 +94,8 @@
 //     pushes until the directory was emptied. Else: it writes without INTENT.
 //   - allow-unplaced: An operator ends the exclusion of a key, which a write past the gateways began, only when the
 //     directory does not name the key. Else: the object that lacks the write stays, and reads show it.
+//   - allow-counted: And only when the directory has all entries that gateways made, or no session lasts. Else: a
+//     client of etcd has deleted the key's entry, and a gateway whose watch is late answers from the object.
 //   - clean-idle: An operator deletes the own keys only when no gateway has a session. Else: clients write to etcd
 //     directly, and gateways go on to answer from objects.
 //   - unused: A gateway that has had no session takes an etcd without keys of gateways for unused only if etcd has no

@@ -40,6 +40,7 @@ const (
 	Keyless                          // a session has ended when its lease has, not when its key is gone
 	OwnBit                           // a write that relies on the gateway's bit names it as a condition
 	AllowUnplaced                    // an exclusion ends only when the directory does not name the key
+	AllowCounted                     // and that has all entries that gateways made, or no session lasts
 	Vanished                         // an entry that no gateway removed stays, unread, until the directory was emptied
 	Counted                          // the directory is compared with the number of its entries
 	CleanIdle                        // the own keys are deleted only when no gateway has a session
@@ -51,7 +52,7 @@ var ruleNames = []string{
 	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
 	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
 	"keyless", "own-bit",
-	"allow-unplaced", "vanished", "counted", "clean-idle", "unused",
+	"allow-unplaced", "allow-counted", "vanished", "counted", "clean-idle", "unused",
 }
 
 // RuleNames lists the rules that can be switched off, in the order of their bits.

@@ -5,12 +5,11 @@ import "slices"
 // Vacancy finds out, for a gateway that has had no session, whether an etcd without keys of gateways is unused. A client
 // of etcd may have deleted the keys. Then gateways answer from the chain until their sessions end, whose leases etcd
 // still has. A lease that is granted later shows too: each session writes the key [names.began] when it begins, and a
-// condition names its revision. The caller executes the requests of [Vacancy.Next] one after
-// the other.
+// condition names its revision. The caller executes the requests of Next one after the
+// other.
 type Vacancy struct {
+	steps
 	g      *Gateway
-	step   func(*Result)
-	next   Request
 	marked int64 // mod_revision of began, under which the leases were listed; 0: etcd refused to write it
 	unused bool
 }
@@ -26,18 +25,6 @@ func (g *Gateway) Vacancy() *Vacancy {
 		v.look()
 	}
 	return v
-}
-
-// Next returns the request to execute next, on etcd's newest state; more is false if there is none.
-func (v *Vacancy) Next() (r Request, more bool) { return v.next, v.step != nil }
-
-// Took takes the result of a request.
-func (v *Vacancy) Took(r *Result) {
-	step := v.step
-	v.step = nil
-	if !r.Unknown {
-		step(r)
-	}
 }
 
 // Conditions are those of a write that etcd executes only if it is unused; ok is false if it may not be.
@@ -59,8 +46,6 @@ func empty(ends ...string) (all []Cond) {
 	}
 	return all
 }
-
-func (v *Vacancy) ask(r Request, then func(*Result)) { v.next, v.step = r, then }
 
 // look reads the mark, or writes it: the key that each session writes that begins.
 func (v *Vacancy) look() {

@@ -6,6 +6,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/platform/retry"
@@ -48,19 +49,24 @@ func (e *Engine) executeOwn(ctx context.Context, request *core.Request) (*core.R
 		return nil, err
 	}
 	e.Saw(answer.Header)
+	return ownResult(answer), nil
+}
+
+// ownResult reads etcd's answer to a request for the gateways' own keys.
+func ownResult(answer *pb.TxnResponse) *core.Result {
 	r := &core.Result{Held: answer.Succeeded, Rev: answer.Header.Revision, KVs: make(map[string]core.KV)}
 	for _, op := range answer.Responses {
 		for _, kv := range op.GetResponseRange().GetKvs() {
 			r.KVs[string(kv.Key)] = core.KV{Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision}
 		}
 	}
-	return r, nil
+	return r
 }
 
 // sessionLeases lists the leases of sessions, as a member of etcd has them that has a revision. A member makes the list
 // and then names its revision. So it is one that had the revision when it was asked before.
-func (e *Engine) sessionLeases(ctx context.Context, rev int64) *core.Result {
-	client, had := pb.NewLeaseClient(e.o.Etcd), make(map[uint64]bool)
+func sessionLeases(ctx context.Context, etcd grpc.ClientConnInterface, rev int64) *core.Result {
+	client, had := pb.NewLeaseClient(etcd), make(map[uint64]bool)
 	for {
 		answer, err := client.LeaseLeases(ctx, new(pb.LeaseLeasesRequest))
 		if err != nil {

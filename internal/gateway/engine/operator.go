@@ -60,17 +60,28 @@ func Excluded(ctx context.Context, etcd *grpc.ClientConn, prefix string) (keys [
 	return keys, err
 }
 
-// Allow ends the exclusion of keys: [core.Allow]. It returns those that are in the directory still.
-func Allow(ctx context.Context, etcd *grpc.ClientConn, keys []string) (waiting []string, err error) {
-	for _, key := range slices.Sorted(slices.Values(keys)) {
-		r := core.Allow(OwnPrefix, key, 0)
-		answer, err := ask(ctx, etcd, compile(&r, 0))
+// Allow ends the exclusion of keys: [core.Allow].
+func Allow(ctx context.Context, etcd *grpc.ClientConn, keys []string) (*core.Allowance, error) {
+	a := core.Allow(OwnPrefix, slices.Sorted(slices.Values(keys)), 0)
+	for r, more := a.Next(); more; r, more = a.Next() {
+		result, err := operate(ctx, etcd, &r)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
-		if !answer.Succeeded {
-			waiting = append(waiting, key)
-		}
+		a.Took(result)
 	}
-	return waiting, nil
+	return a, nil
+}
+
+// operate executes a request of an operator.
+func operate(ctx context.Context, etcd *grpc.ClientConn, r *core.Request) (*core.Result, error) {
+	if r.Leases != 0 {
+		result := sessionLeases(ctx, etcd, r.Leases)
+		return result, result.Err
+	}
+	answer, err := ask(ctx, etcd, compile(r, 0))
+	if err != nil {
+		return nil, err
+	}
+	return ownResult(answer), nil
 }

@@ -147,7 +147,7 @@ func (e *Engine) vacancy(ctx context.Context) (conditions []core.Cond, ok bool) 
 // othersLeases lists the leases of other gateways' sessions. A gateway's own session has not begun if etcd grants the lease
 // and refuses the rest.
 func (e *Engine) othersLeases(ctx context.Context, rev int64) *core.Result {
-	listed := e.sessionLeases(ctx, rev)
+	listed := sessionLeases(ctx, e.o.Etcd, rev)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, own := range e.leases {

@@ -261,7 +261,7 @@ func againAfter(err error) time.Duration {
 
 func (e *Engine) execute(ctx context.Context, r *core.Request, l *lease) *core.Result {
 	if r.Leases != 0 {
-		return e.sessionLeases(ctx, r.Leases)
+		return sessionLeases(ctx, e.o.Etcd, r.Leases)
 	}
 	var id int64
 	others := false

@@ -230,9 +230,10 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 	within, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
-	a := startCached(t, etcd, cluster, Cache{})
+	forever := Cache{Lease: time.Hour} // another session would load the newest value, and hide the write
+	a := startCached(t, etcd, cluster, forever)
 	line := startLine(t, etcd)
-	b := startCached(t, line.listener.Addr().String(), cluster, Cache{})
+	b := startCached(t, line.listener.Addr().String(), cluster, forever)
 	direct := open(t, etcd)
 	excluded := func(key string) { awaitKeys(t, direct, "/netcraq/gateway/excluded/"+key, 1) }
 	for _, key := range []string{"k", "compared"} {

@@ -70,6 +70,7 @@ func (o *Options) Clean(ctx context.Context) (deleted int64, err error) {
 type Allowed struct {
 	Keys    []string `json:"allowed"`
 	Waiting []string `json:"waiting,omitempty"` // the gateways have not taken them out of the chain yet
+	Unsure  bool     `json:"unsure,omitempty"`  // a client of etcd deleted what says that they have
 }
 
 // allowAgain is how often keys are tried that the gateways have to take out of the chain before.
@@ -79,24 +80,23 @@ const allowAgain = 200 * time.Millisecond
 // waits, until ctx ends, for gateways that have not taken the keys out of the chain yet.
 func (o *Options) Allow(ctx context.Context, prefix string) (a Allowed, err error) {
 	err = o.operate(func(etcd *upstream) error {
-		keys, err := engine.Excluded(ctx, etcd.ClientConn, prefix)
-		if err != nil {
+		if a.Waiting, err = engine.Excluded(ctx, etcd.ClientConn, prefix); err != nil {
 			return err
 		}
-		a.Waiting = keys
-		for {
-			waiting, err := engine.Allow(ctx, etcd.ClientConn, a.Waiting)
-			if ctx.Err() != nil {
-				break
-			}
-			if err != nil {
+		for len(a.Waiting) > 0 {
+			done, err := engine.Allow(ctx, etcd.ClientConn, a.Waiting)
+			a.Keys = append(a.Keys, done.Allowed...)
+			a.Waiting = slices.DeleteFunc(a.Waiting, func(key string) bool { return slices.Contains(done.Allowed, key) })
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil:
 				return err
 			}
-			if a.Waiting = waiting; len(waiting) == 0 || !retry.Sleep(ctx, allowAgain) {
-				break
+			if a.Unsure = done.Unsure; len(a.Waiting) > 0 && !retry.Sleep(ctx, allowAgain) {
+				return nil
 			}
 		}
-		a.Keys = slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(a.Waiting, key) })
 		return nil
 	})
 	return a, err

@@ -66,6 +66,39 @@ func TestPlacedKeysAreNotAllowed(t *testing.T) {
 	awaitKeys(t, direct, engine.OwnPrefix+"excluded/k", 1)
 }
 
+// TestKeyIsAllowedWhileAWatchIsLate: a client of etcd writes a placed key past the gateways, and deletes its entry in the
+// directory, or all keys of the gateways. etcd's answers to a gateway are held up, so that it still answers reads from the
+// chain. An operator's request waits for it.
+func TestKeyIsAllowedWhileAWatchIsLate(t *testing.T) {
+	for _, deleted := range []string{"directory/k", ""} {
+		t.Run("deleted "+deleted, func(t *testing.T) {
+			etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+			line, direct := startLine(t, etcd), open(t, etcd)
+			a := startCached(t, line.listener.Addr().String(), cluster, Cache{Lease: time.Hour})
+			must(a.client.Put(t.Context(), "k", "1"))(t)
+			a.hot(t, "k")
+			release := line.hold()
+			defer release()
+			must(direct.Delete(t.Context(), engine.OwnPrefix+deleted, clientv3.WithPrefix()))(t)
+			must(direct.Put(t.Context(), "k", "2"))(t)
+			must(direct.Put(t.Context(), engine.OwnPrefix+"excluded/k", ""))(t) // by the gateway that notices
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			o := Options{Endpoints: []string{etcd}}
+			if allowed, err := o.Allow(short, "k"); err != nil || !slices.Equal(allowed.Waiting, []string{"k"}) || !allowed.Unsure {
+				t.Errorf("%+v, %v, and the gateway answers %q", allowed, err, valueOf(a.client.Get(t.Context(), "k")))
+			}
+			release()
+			if allowed := allow(t, etcd, "k"); !slices.Equal(allowed.Keys, []string{"k"}) || allowed.Unsure {
+				t.Errorf("%+v", allowed)
+			}
+			if value := valueOf(a.client.Get(t.Context(), "k")); value != "2" {
+				t.Errorf("when the key was allowed the gateway answers %q", value)
+			}
+		})
+	}
+}
+
 // TestCleanLeavesNothing: while a gateway runs, nothing is deleted, and the gateway is named. Then nothing of the gateways is left,
 // and gateways cache again afterwards.
 func TestCleanLeavesNothing(t *testing.T) {

@@ -69,6 +69,33 @@ func (w *world) writePast() {
 	}
 }
 
+// writeBehind has a client of etcd write a key past the gateways that a process reads from the chain. The process is cut
+// off from etcd, and another one notices the write: [world.hidePast] follows. It returns false if none would, or if a key
+// was written already.
+func (w *world) writeBehind(rng *rand.Rand, p *process, key string) bool {
+	noticed := slices.ContainsFunc(w.gateways, func(g *gateway) bool {
+		return g != p.g && g.process != nil && g.process.mine[key] != nil
+	})
+	if w.plan != "" || !noticed {
+		return false
+	}
+	w.plan = key
+	w.writePast()
+	w.cutOff(rng, p.g)
+	w.readOften(rng, p, key)
+	return true
+}
+
+// hidePast has a client of etcd delete the directory's entry of the key that was written past the gateways, or all keys of
+// the gateways, in some worlds, before the key is excluded.
+func (w *world) hidePast() {
+	kinds := [][]string{{""}, {core.DirectoryPrefix + w.past}}[w.rng.IntN(2)]
+	if w.Entries && w.etcd.deleteOwn(kinds, "") {
+		w.result.Vanished++
+		w.note("a client of etcd deletes %v", kinds)
+	}
+}
+
 // mayBeStale reports whether a hit may be older than the key in etcd: it was written past the gateways, not all faults have
 // ended since for long, and the key was not allowed to be placed again before the request began.
 func (w *world) mayBeStale(x *expectation) bool {
@@ -142,6 +169,7 @@ func (p *process) bypassed(a *audited, rev int64) {
 	w.result.Noticed++
 	w.note("%s notices that %s was written past the gateways", p, a.key)
 	if !w.excludes(a.key) {
+		w.hidePast()
 		w.etcd.put(w.etcd.rev+1, exclusions+a.key, "", false)
 		w.etcd.next()
 		w.changed()

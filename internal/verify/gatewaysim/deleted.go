@@ -55,7 +55,9 @@ func (w *world) awaitCached(rng *rand.Rand) {
 	for _, i := range rng.Perm(len(w.gateways)) {
 		if p := w.gateways[i].process; p != nil && w.Now >= w.etcd.away && !w.calm {
 			if key := p.anyCached(rng); key != "" {
-				w.deleteEntries(rng, p, key)
+				if rng.IntN(4) > 0 || !w.writeBehind(rng, p, key) {
+					w.deleteEntries(rng, p, key)
+				}
 				w.nextDeletion(rng)
 				return
 			}
@@ -69,14 +71,19 @@ func (w *world) awaitCached(rng *rand.Rand) {
 // anyCached draws a key that the process reads from the chain; empty: there is none.
 func (p *process) anyCached(rng *rand.Rand) string {
 	for _, i := range rng.Perm(p.g.w.Keys) {
-		read := core.Op{Kind: core.ReadObject, Key: keyName(i)}
-		gen, _ := p.core.BeginRead(read.Key)
-		a := p.g.w.shardOf(&read).of(p.era).Do(&read)
-		if p.alive() && gen != 0 && a.Status == core.OK && a.Object.Gen == gen && a.Object.Readable() {
-			return read.Key
+		if key := keyName(i); p.hits(key) {
+			return key
 		}
 	}
 	return ""
+}
+
+// hits reports whether the process reads a key from the chain.
+func (p *process) hits(key string) bool {
+	read := core.Op{Kind: core.ReadObject, Key: key}
+	gen, _ := p.core.BeginRead(key)
+	a := p.g.w.shardOf(&read).of(p.era).Do(&read)
+	return p.alive() && gen != 0 && a.Status == core.OK && a.Object.Gen == gen && a.Object.Readable()
 }
 
 // deleteEntries has a client of etcd delete the entry of a key that a gateway reads from the chain, all entries,
@@ -113,6 +120,13 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	}
 	for range 10 {
 		w.After(rng.Uint64N(30*ms), func() { w.writeElsewhere(rng, p.g, key) })
+	}
+	w.readOften(rng, p, key)
+}
+
+// readOften has clients read a key at a process.
+func (w *world) readOften(rng *rand.Rand, p *process, key string) {
+	for range 10 {
 		w.After(rng.Uint64N(60*ms), func() {
 			if p.g.process == p && !w.calm {
 				w.lastRead(p.g, key, 0)

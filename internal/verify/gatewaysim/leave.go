@@ -65,7 +65,7 @@ func (w *world) bootAll() {
 
 // clean tries to delete the gateways' own keys. If that succeeds, clients write to etcd directly.
 func (w *world) clean(rng *rand.Rand) bool {
-	if !w.operate(core.Clean(ownPrefix, w.Without)) {
+	if r := core.Clean(ownPrefix, w.Without); !w.operate(&r).Held {
 		return false
 	}
 	w.allowed = w.past != ""
@@ -79,34 +79,45 @@ func (w *world) clean(rng *rand.Rand) bool {
 	return true
 }
 
-// operate executes an operator's request, and reports whether its conditions held.
-func (w *world) operate(r core.Request) bool {
+// operate executes an operator's request.
+func (w *world) operate(r *core.Request) *core.Result {
 	if w.Now < w.etcd.away {
-		return false
+		return &core.Result{Unknown: true}
 	}
 	writes := w.result.OwnWrites
-	held := w.etcd.do("", &r).Held
+	result := w.etcd.do("", r)
 	w.result.OwnWrites = writes
-	return held
+	return result
 }
 
 // nextAllow plans that an operator ends the exclusion of the key that was written past the gateways, and reads it then.
 func (w *world) nextAllow() {
 	w.After(w.rng.Uint64N(2*ms), func() {
-		if w.settled || !w.excludes(w.past) {
-			return
-		}
-		if w.operate(core.Allow(ownPrefix, w.past, w.Without)) {
-			w.allowed = true
-			w.result.Allowed++
-			w.note("%s may be placed again, from %d on", w.past, w.etcd.rev)
-			for _, g := range w.gateways {
-				if g.process != nil {
-					w.lastRead(g, w.past, 0)
-				}
-			}
-		} else {
-			w.nextAllow()
+		if !w.settled && w.excludes(w.past) {
+			w.allow(core.Allow(ownPrefix, []string{w.past}, w.Without))
 		}
 	})
+}
+
+// allow executes the requests of an operator, until the exclusion has ended.
+func (w *world) allow(a *core.Allowance) {
+	r, more := a.Next()
+	switch {
+	case more:
+		w.After(w.delay(), func() {
+			a.Took(w.operate(&r))
+			w.allow(a)
+		})
+	case len(a.Allowed) == 0:
+		w.nextAllow()
+	default:
+		w.allowed = true
+		w.result.Allowed++
+		w.note("%s may be placed again, from %d on", w.past, w.etcd.rev)
+		for _, g := range w.gateways {
+			if g.process != nil {
+				w.lastRead(g, w.past, 0)
+			}
+		}
+	}
 }
