@@ -19,6 +19,7 @@ type dashboardFlags struct {
 	cluster cli.ClusterFlags
 	keys    cli.GatewayFlags
 	listen  string
+	writes  bool
 }
 
 func newDashboardCommand() *cobra.Command {
@@ -27,9 +28,10 @@ func newDashboardCommand() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Serve a page that shows a cluster while it changes",
 		Long: `Serve a page that shows a cluster while it changes: chains, loads, hot shards, failures and repairs, the keys of
-gateways, and the path of a read.
+gateways, and the path of a request.
 
-The page changes nothing in the cluster and shows no values. It asks for no password: every user who reaches --listen
+The page changes nothing in the cluster and shows no values. With --writes it also follows writes: it writes and deletes
+netcraq/dashboard/N, a key in the shard of the asked one. It asks for no password: every user who reaches --listen
 sees names of nodes and keys, and can ask whether a key exists. Reach it from elsewhere through ssh -L.`,
 		Example: `  netcraq dashboard --controllers 192.0.2.11
   netcraq dashboard --controllers 192.0.2.11 --gateways 127.0.0.1:23790 --listen 127.0.0.1:8080`,
@@ -41,6 +43,7 @@ sees names of nodes and keys, and can ask whether a key exists. Reach it from el
 	flags.keys.Add(f)
 	flags.keys.Gateways, f.Lookup("gateways").DefValue = nil, "[]" // none unless they are named
 	f.StringVar(&flags.listen, "listen", dashboard.DefaultAddress, "TCP address to serve the page at")
+	f.BoolVar(&flags.writes, "writes", false, "let the page follow writes, of keys of its own")
 	return c
 }
 
@@ -53,7 +56,7 @@ func runDashboard(c *cobra.Command, flags *dashboardFlags) error {
 	if err != nil {
 		return err
 	}
-	source := dashboard.Source{Open: func(ctx context.Context) (*connect.Client, error) {
+	source := dashboard.Source{Writes: flags.writes, Open: func(ctx context.Context) (*connect.Client, error) {
 		return flags.cluster.Connect(ctx, client.Options{})
 	}}
 	if source.Dial, err = flags.cluster.Dial(); err != nil {

@@ -21,7 +21,7 @@ import (
 // hostile is the name of a key that would run a script and turn the text around it, if the page let it.
 const hostile = "<img src=x onerror=\"window.hit=1\">\u202e</script><script>window.hit=1</script>"
 
-// TestDashboardPage drives the page of a live cluster in a browser: a failure, its repair, a traced read, the keyboard,
+// TestDashboardPage drives the page of a live cluster in a browser: a failure, its repair, a traced read and write, the keyboard,
 // and hostile names. $NETCRAQ_PICTURES is a directory for pictures of it.
 func TestDashboardPage(t *testing.T) {
 	pictures := os.Getenv("NETCRAQ_PICTURES")
@@ -41,7 +41,7 @@ func TestDashboardPage(t *testing.T) {
 	stop := load(t, c)
 	defer stop()
 	const at = "127.3.21.1:4420"
-	m.Run("dashboard", "dashboard", "--controllers", m.Controller, "--gateways", gateway.URL, "--listen", at)
+	m.Run("dashboard", "dashboard", "--controllers", m.Controller, "--gateways", gateway.URL, "--listen", at, "--writes")
 
 	p := openPage(t, 1280, 1360)
 	shoot := func(name string) {
@@ -81,6 +81,10 @@ func TestDashboardPage(t *testing.T) {
 	eval[any](p, "document.getElementById('trace').requestSubmit(), null")
 	p.await("document.querySelectorAll('#path svg .hop').length >= 3 && document.getElementById('pathtext').textContent.includes('2 hops')")
 	shoot("whole")
+	eval[any](p, "document.getElementById('traceop').value = 'POST', document.getElementById('traceop').dispatchEvent(new Event('change')), "+
+		"document.getElementById('trace').requestSubmit(), null")
+	p.await("document.getElementById('pathtext').textContent.includes('4 hops') && document.getElementById('path').textContent.includes('committed')")
+	shoot("write")
 
 	clitest.Kill(m.Nodes["n2"])
 	p.await("[...document.querySelectorAll('#events [data-kind=failure]')].some((e) => e.textContent.includes('node n2')) && " +

@@ -31,6 +31,8 @@ type Source struct {
 	Open     func(context.Context) (*connect.Client, error)
 	Dial     grpc.DialOption
 	Gateways *pages.Client // nil: none
+	// Writes lets the page write keys of its own, to show the path of a write.
+	Writes bool
 }
 
 // collector keeps the newest view of a cluster, and its events.

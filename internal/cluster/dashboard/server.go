@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,11 +11,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/security"
-	"github.com/netcraq/netcraq/internal/cluster/trace"
 	"github.com/netcraq/netcraq/internal/platform/retry"
-	"github.com/netcraq/netcraq/wire"
 )
 
 //go:embed page
@@ -37,8 +33,6 @@ const (
 	sendEvery = 200 * time.Millisecond
 	// sendWithin is how long a browser may take to accept a document.
 	sendWithin = 10 * time.Second
-	// traceWithin is how long a traced request may take.
-	traceWithin = 2 * time.Second
 )
 
 // policy lets the page load its own files and nothing else.
@@ -100,7 +94,8 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /events", s.events)
 	mux.HandleFunc("GET /document.json", s.document)
-	mux.HandleFunc("GET /trace", s.trace)
+	mux.HandleFunc("GET /trace", s.traceRead)
+	mux.HandleFunc("POST /trace", s.traceWrite)
 	return s.guard(mux)
 }
 
@@ -186,46 +181,4 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// traced is the path of a read.
-type traced struct {
-	Path     []trace.Station `json:"path"`
-	Hops     int             `json:"hops"`
-	US       float64         `json:"elapsed_us"`
-	Attempts int             `json:"attempts"`
-	Version  uint64          `json:"version"`
-	Shard    uint16          `json:"shard"`
-	Epoch    uint32          `json:"epoch"`
-	Chain    []string        `json:"chain"`
-}
-
-// trace reads a key and answers with the read's path. The value stays here.
-func (s *Server) trace(w http.ResponseWriter, r *http.Request) {
-	key, node := r.URL.Query().Get("key"), r.URL.Query().Get("node")
-	s.collector.mu.Lock()
-	c := s.collector.client
-	s.collector.mu.Unlock()
-	if c == nil {
-		http.Error(w, "the cluster is not reached yet", http.StatusServiceUnavailable)
-		return
-	}
-	var options []client.ReadOption
-	if node != "" {
-		options = append(options, client.From(client.Named(node)))
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), traceWithin)
-	defer cancel()
-	result, err := c.Get(ctx, key, options...)
-	where, locateErr := c.Locate(key)
-	if err != nil && !errors.Is(err, client.ErrNotFound) || locateErr != nil {
-		http.Error(w, errors.Join(err, locateErr).Error(), http.StatusUnprocessableEntity)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(traced{ // the browser may be gone
-		Path: trace.Path(wire.OpRead, result, where, err), Hops: result.Hops,
-		US: float64(result.Elapsed.Nanoseconds()) / float64(time.Microsecond), Attempts: result.Attempts,
-		Version: result.Version, Shard: result.Shard, Epoch: result.Epoch, Chain: where.Chain,
-	})
 }

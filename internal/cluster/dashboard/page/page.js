@@ -284,13 +284,13 @@ function draw(d) {
   drawEvents(d);
 }
 
-// follow asks the server to read a key, and draws the path of the read.
+// follow asks the server to read a key, or to write one beside it, and draws the path of the request.
 async function follow(event) {
   event.preventDefault();
   const query = new URLSearchParams({ key: at("tracekey").value, node: at("tracenode").value });
   const said = at("pathtext"), path = at("path");
   try {
-    const answer = await fetch("trace?" + query);
+    const answer = await fetch("trace?" + query, { method: at("traceop").value });
     if (!answer.ok) throw new Error(await answer.text());
     const t = await answer.json();
     const picture = drawPath(t.path);
@@ -333,6 +333,7 @@ function start() {
     if (li) toggle(li);
   });
   at("trace").addEventListener("submit", follow);
+  at("traceop").addEventListener("change", (event) => { at("tracenode").disabled = event.target.value === "POST"; }); // the head
   const source = new EventSource("events");
   source.onmessage = (event) => {
     const d = JSON.parse(event.data);
