@@ -105,6 +105,21 @@ func OfReports(reports []*agent.Report) (list []finding.Finding) {
 				Check: "version", About: r.Name, State: finding.Warning, Text: other, Remedy: build.Order,
 			})
 		}
+		list = append(list, unreached(r)...)
+	}
+	return list
+}
+
+// unreached says which controllers a node does not reach: its way there may be closed while this host's is open.
+func unreached(r *agent.Report) (list []finding.Finding) {
+	if r.Membership == nil {
+		return nil
+	}
+	for _, c := range r.Membership.Controllers {
+		if c.Trouble != "" {
+			list = append(list, finding.Finding{Check: "way to controllers", About: r.Name, State: finding.Warning,
+				Text: c.Address + ": " + c.Trouble, Remedy: "start that controller, or open its TCP port to this node"})
+		}
 	}
 	return list
 }

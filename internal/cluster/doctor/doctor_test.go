@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,17 @@ func TestOfReports(t *testing.T) {
 		if got := state(OfReports([]*agent.Report{&c.report}), "agent"); got != c.want {
 			t.Errorf("%+v is %s, want %s", c.report, got, c.want)
 		}
+	}
+}
+
+// TestUnreachedControllers: the way from each node to each controller is looked at, not only that from here.
+func TestUnreachedControllers(t *testing.T) {
+	r := &agent.Report{Name: "n1", Plane: "soft", Version: build.Name(), Membership: &agent.Membership{LeaseLeftMS: 60,
+		Controllers: []agent.StreamStatus{{Address: "192.0.2.1:4413"}, {Address: "192.0.2.2:4413", Trouble: "nothing answers there"}}}}
+	list := OfReports([]*agent.Report{r})
+	if len(list) != 2 || state(list, "agent") != finding.OK || state(list, "way to controllers") != finding.Warning ||
+		!strings.HasPrefix(list[1].Text, "192.0.2.2:4413: ") {
+		t.Errorf("%+v", list)
 	}
 }
 
