@@ -30,7 +30,7 @@ func newDashboardCommand() *cobra.Command {
 		Long: `Serve a page that shows a cluster while it changes: chains, loads, hot shards, failures and repairs, the keys of
 gateways, and the path of a request.
 
-The page changes nothing in the cluster and shows no values. With --writes it also follows writes: it writes and deletes
+The page changes nothing in the cluster and shows no values. With --trace-writes it also follows writes: it writes and deletes
 netcraq/dashboard/N, a key in the shard of the asked one. It asks for no password: every user who reaches --listen
 sees names of nodes and keys, and can ask whether a key exists. Reach it from elsewhere through ssh -L.`,
 		Example: `  netcraq dashboard --controllers 192.0.2.11
@@ -43,7 +43,7 @@ sees names of nodes and keys, and can ask whether a key exists. Reach it from el
 	flags.keys.Add(f)
 	flags.keys.Gateways, f.Lookup("gateways").DefValue = nil, "[]" // none unless they are named
 	f.StringVar(&flags.listen, "listen", dashboard.DefaultAddress, "TCP address to serve the page at")
-	f.BoolVar(&flags.writes, "writes", false, "let the page follow writes, of keys of its own")
+	f.BoolVar(&flags.writes, "trace-writes", false, "let the page follow writes, of keys of its own")
 	return c
 }
 

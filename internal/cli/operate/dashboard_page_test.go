@@ -41,7 +41,7 @@ func TestDashboardPage(t *testing.T) {
 	stop := load(t, c)
 	defer stop()
 	const at = "127.3.21.1:4420"
-	m.Run("dashboard", "dashboard", "--controllers", m.Controller, "--gateways", gateway.URL, "--listen", at, "--writes")
+	m.Run("dashboard", "dashboard", "--controllers", m.Controller, "--gateways", gateway.URL, "--listen", at, "--trace-writes")
 
 	p := openPage(t, 1280, 1360)
 	shoot := func(name string) {

@@ -50,7 +50,7 @@ func (s *Server) traceRead(w http.ResponseWriter, r *http.Request) {
 // traceWrite writes a key of the page in the shard of the asked one, deletes it, and answers with the write's path.
 func (s *Server) traceWrite(w http.ResponseWriter, r *http.Request) {
 	if !s.collector.source.Writes {
-		http.Error(w, "only netcraq dashboard --writes follows writes", http.StatusForbidden)
+		http.Error(w, "only netcraq dashboard --trace-writes follows writes", http.StatusForbidden)
 		return
 	}
 	key := r.URL.Query().Get("key")

@@ -42,7 +42,7 @@ func TestTraceWrite(t *testing.T) {
 		}
 		return answer.StatusCode, string(text)
 	}
-	if status, text := ask(false); status != http.StatusForbidden || !strings.Contains(text, "--writes") {
+	if status, text := ask(false); status != http.StatusForbidden || !strings.Contains(text, "--trace-writes") {
 		t.Errorf("%d %s", status, text)
 	}
 	status, text := ask(true)
