@@ -34,6 +34,9 @@ func (w *world) awaitMeeting(then func()) {
 }
 
 func (w *world) planMeeting(until uint64, then func()) {
+	if w.calm {
+		return
+	}
 	era := w.etcd.keys[eraKey].Value
 	for _, i := range w.meeting.rng.Perm(w.Keys) {
 		o := w.objectToMeet(keyName(i), era)
@@ -46,7 +49,7 @@ func (w *world) planMeeting(until uint64, then func()) {
 			break
 		}
 	}
-	if w.meeting.object > 0 || w.Now >= until || w.calm {
+	if w.meeting.object > 0 || w.Now >= until {
 		then()
 	} else {
 		w.After(ms, func() { w.planMeeting(until, then) })
