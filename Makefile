@@ -221,7 +221,7 @@ test-kubernetes: ## Run the manifests on four kubelets, with faults; compiles Ku
 test-kubernetes-now: kubernetes $(ETCD_TOOLS)
 	@scripts/peers.sh etcd
 	$(MAKE) --no-print-directory images IMAGE_ARCHS=$(LAB_ARCH) IMAGE_NAME=netcraq:next IMAGES=out/images/next REVISION=next
-	go test -C tools/kubernetes -count=1 -timeout 20m -v ./...
+	go test -C tools/kubernetes -count=1 -timeout 40m -v ./...
 
 .PHONY: test-kubernetes-storage
 test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage through the gateway; compiles them first
