@@ -24,6 +24,7 @@ type ConformanceFlags struct {
 	Plane    string
 	Engine   string
 	Target   string
+	Identity string
 	Packets  int
 	Seed     uint64
 	JSON     bool
@@ -36,6 +37,8 @@ func (flags *ConformanceFlags) Add(f *pflag.FlagSet, protocols, planes string) {
 	f.StringVar(&flags.Engine, "engine", "", "of --plane p4: swx, or bmv2 (psa_switch in PATH, as root)")
 	f.StringVar(&flags.Target, "target", "",
 		"of --plane p4: `address` of a running netcraq switch to drive by P4Runtime (default: start an engine)")
+	f.StringVar(&flags.Identity, "identity", "",
+		"of --target: directory of a certificate with the role node or admin (default: no encryption)")
 	f.IntVar(&flags.Packets, "random", 0, "number of random packets to compare")
 	f.Uint64Var(&flags.Seed, "seed", 1, "seed of the random packets")
 	f.BoolVar(&flags.JSON, "json", false, "print one JSON object")
@@ -124,6 +127,9 @@ func RunConformance(ctx context.Context, out, progress io.Writer, flags *Conform
 
 // checkTarget refuses a target that the flags do not use.
 func (flags *ConformanceFlags) checkTarget() error {
+	if flags.Identity != "" && flags.Target == "" {
+		return cli.UsageError(fmt.Errorf("--identity %s: it is for --target", flags.Identity))
+	}
 	if flags.Target != "" && (flags.Plane != cli.PlaneP4 || flags.Engine != "" || flags.Protocol != ours) {
 		return cli.UsageError(fmt.Errorf("--target %s: it is for --plane %s and --protocol %s, without --engine",
 			flags.Target, cli.PlaneP4, ours))
@@ -194,12 +200,16 @@ func conformanceTarget(ctx context.Context, flags *ConformanceFlags) (conformanc
 	case "xdp":
 		return harness.NewXDP()
 	case cli.PlaneP4:
-		if flags.Target != "" {
-			return harness.NewP4On(func() (p4.Switch, error) {
-				return cli.DialSwitch(ctx, flags.Target, cli.SwitchDevice, nil)
-			}), nil
+		if flags.Target == "" {
+			return harness.NewP4(), nil
 		}
-		return harness.NewP4(), nil
+		identity, err := cli.LoadIdentity(flags.Identity)
+		if err != nil {
+			return nil, err
+		}
+		return harness.NewP4On(func() (p4.Switch, error) {
+			return cli.DialSwitch(ctx, flags.Target, cli.SwitchDevice, identity)
+		}), nil
 	}
 	return nil, WrongPlane(flags.Plane, "soft, xdp or p4")
 }

@@ -54,3 +54,11 @@ func TestConformanceRefusesNegativeCounts(t *testing.T) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
+
+func TestConformanceRefusesAnIdentityWithoutTarget(t *testing.T) {
+	flags := ConformanceFlags{Protocol: ours, Plane: cli.PlaneP4, Identity: "certs/node"}
+	err := RunConformance(t.Context(), io.Discard, io.Discard, &flags, conform)
+	if cli.ExitStatus(err, true) != cli.ExitUsage || !strings.Contains(err.Error(), "it is for --target") {
+		t.Error(err)
+	}
+}
