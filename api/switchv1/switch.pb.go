@@ -34,6 +34,7 @@ type Request struct {
 	//	*Request_Release
 	//	*Request_Try
 	//	*Request_Clock
+	//	*Request_Rows
 	What          isRequest_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -119,6 +120,15 @@ func (x *Request) GetClock() *Clock {
 	return nil
 }
 
+func (x *Request) GetRows() *Rows {
+	if x != nil {
+		if x, ok := x.What.(*Request_Rows); ok {
+			return x.Rows
+		}
+	}
+	return nil
+}
+
 type isRequest_What interface {
 	isRequest_What()
 }
@@ -139,6 +149,10 @@ type Request_Clock struct {
 	Clock *Clock `protobuf:"bytes,5,opt,name=clock,proto3,oneof"`
 }
 
+type Request_Rows struct {
+	Rows *Rows `protobuf:"bytes,6,opt,name=rows,proto3,oneof"`
+}
+
 func (*Request_Hold) isRequest_What() {}
 
 func (*Request_Release) isRequest_What() {}
@@ -146,6 +160,8 @@ func (*Request_Release) isRequest_What() {}
 func (*Request_Try) isRequest_What() {}
 
 func (*Request_Clock) isRequest_What() {}
+
+func (*Request_Rows) isRequest_What() {}
 
 // Hold lets no packet in by a network port until a Release for each Hold, or until the controller is no longer primary.
 type Hold struct {
@@ -273,6 +289,120 @@ func (x *Clock) GetAsk() bool {
 	return false
 }
 
+// Rows are places in a row of some arrays, 8,192 at most in all. They are read or written in order, with no packet in
+// between.
+type Rows struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          []*Row                 `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rows) Reset() {
+	*x = Rows{}
+	mi := &file_switch_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rows) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rows) ProtoMessage() {}
+
+func (x *Rows) ProtoReflect() protoreflect.Message {
+	mi := &file_switch_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rows.ProtoReflect.Descriptor instead.
+func (*Rows) Descriptor() ([]byte, []int) {
+	return file_switch_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Rows) GetRows() []*Row {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+type Row struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Array         uint32                 `protobuf:"varint,1,opt,name=array,proto3" json:"array,omitempty"` // the id of registers or of a counter in the P4Info
+	First         uint32                 `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`          // to read
+	Values        []uint64               `protobuf:"varint,4,rep,packed,name=values,proto3" json:"values,omitempty"` // to write
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Row) Reset() {
+	*x = Row{}
+	mi := &file_switch_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Row) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Row) ProtoMessage() {}
+
+func (x *Row) ProtoReflect() protoreflect.Message {
+	mi := &file_switch_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Row.ProtoReflect.Descriptor instead.
+func (*Row) Descriptor() ([]byte, []int) {
+	return file_switch_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Row) GetArray() uint32 {
+	if x != nil {
+		return x.Array
+	}
+	return 0
+}
+
+func (x *Row) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Row) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Row) GetValues() []uint64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 type Packet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Port          uint32                 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
@@ -283,7 +413,7 @@ type Packet struct {
 
 func (x *Packet) Reset() {
 	*x = Packet{}
-	mi := &file_switch_proto_msgTypes[4]
+	mi := &file_switch_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +425,7 @@ func (x *Packet) String() string {
 func (*Packet) ProtoMessage() {}
 
 func (x *Packet) ProtoReflect() protoreflect.Message {
-	mi := &file_switch_proto_msgTypes[4]
+	mi := &file_switch_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +438,7 @@ func (x *Packet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packet.ProtoReflect.Descriptor instead.
 func (*Packet) Descriptor() ([]byte, []int) {
-	return file_switch_proto_rawDescGZIP(), []int{4}
+	return file_switch_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Packet) GetPort() uint32 {
@@ -332,14 +462,15 @@ type Answer struct {
 	Code          int32                  `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // a code of gRPC; 0: done
 	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	Left          []*Packet              `protobuf:"bytes,4,rep,name=left,proto3" json:"left,omitempty"`
-	Now           uint64                 `protobuf:"fixed64,5,opt,name=now,proto3" json:"now,omitempty"` // of the machine's clock, in nanoseconds since it was started
+	Now           uint64                 `protobuf:"fixed64,5,opt,name=now,proto3" json:"now,omitempty"`             // of the machine's clock, in nanoseconds since it was started
+	Values        []uint64               `protobuf:"varint,6,rep,packed,name=values,proto3" json:"values,omitempty"` // that were read, one after the other
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_switch_proto_msgTypes[5]
+	mi := &file_switch_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +482,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_switch_proto_msgTypes[5]
+	mi := &file_switch_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +495,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_switch_proto_rawDescGZIP(), []int{5}
+	return file_switch_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Answer) GetNumber() uint64 {
@@ -402,32 +533,48 @@ func (x *Answer) GetNow() uint64 {
 	return 0
 }
 
+func (x *Answer) GetValues() []uint64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 var File_switch_proto protoreflect.FileDescriptor
 
 const file_switch_proto_rawDesc = "" +
 	"\n" +
-	"\fswitch.proto\x12\x11netcraq.switch.v1\"\xf1\x01\n" +
+	"\fswitch.proto\x12\x11netcraq.switch.v1\"\xa0\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12-\n" +
 	"\x04hold\x18\x02 \x01(\v2\x17.netcraq.switch.v1.HoldH\x00R\x04hold\x126\n" +
 	"\arelease\x18\x03 \x01(\v2\x1a.netcraq.switch.v1.ReleaseH\x00R\arelease\x12-\n" +
 	"\x03try\x18\x04 \x01(\v2\x19.netcraq.switch.v1.PacketH\x00R\x03try\x120\n" +
-	"\x05clock\x18\x05 \x01(\v2\x18.netcraq.switch.v1.ClockH\x00R\x05clockB\x06\n" +
+	"\x05clock\x18\x05 \x01(\v2\x18.netcraq.switch.v1.ClockH\x00R\x05clock\x12-\n" +
+	"\x04rows\x18\x06 \x01(\v2\x17.netcraq.switch.v1.RowsH\x00R\x04rowsB\x06\n" +
 	"\x04what\"\x06\n" +
 	"\x04Hold\"\t\n" +
 	"\aRelease\"-\n" +
 	"\x05Clock\x12\x12\n" +
 	"\x04stop\x18\x01 \x01(\x06R\x04stop\x12\x10\n" +
 	"\x03ask\x18\x02 \x01(\bR\x03ask\"2\n" +
+	"\x04Rows\x12*\n" +
+	"\x04rows\x18\x01 \x03(\v2\x16.netcraq.switch.v1.RowR\x04rows\"_\n" +
+	"\x03Row\x12\x14\n" +
+	"\x05array\x18\x01 \x01(\rR\x05array\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\rR\x05first\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x12\x16\n" +
+	"\x06values\x18\x04 \x03(\x04R\x06values\"2\n" +
 	"\x06Packet\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\x12\x14\n" +
-	"\x05frame\x18\x02 \x01(\fR\x05frame\"\x8f\x01\n" +
+	"\x05frame\x18\x02 \x01(\fR\x05frame\"\xa7\x01\n" +
 	"\x06Answer\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12-\n" +
 	"\x04left\x18\x04 \x03(\v2\x19.netcraq.switch.v1.PacketR\x04left\x12\x10\n" +
-	"\x03now\x18\x05 \x01(\x06R\x03nowB)Z'github.com/netcraq/netcraq/api/switchv1b\x06proto3"
+	"\x03now\x18\x05 \x01(\x06R\x03now\x12\x16\n" +
+	"\x06values\x18\x06 \x03(\x04R\x06valuesB)Z'github.com/netcraq/netcraq/api/switchv1b\x06proto3"
 
 var (
 	file_switch_proto_rawDescOnce sync.Once
@@ -441,26 +588,30 @@ func file_switch_proto_rawDescGZIP() []byte {
 	return file_switch_proto_rawDescData
 }
 
-var file_switch_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_switch_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_switch_proto_goTypes = []any{
 	(*Request)(nil), // 0: netcraq.switch.v1.Request
 	(*Hold)(nil),    // 1: netcraq.switch.v1.Hold
 	(*Release)(nil), // 2: netcraq.switch.v1.Release
 	(*Clock)(nil),   // 3: netcraq.switch.v1.Clock
-	(*Packet)(nil),  // 4: netcraq.switch.v1.Packet
-	(*Answer)(nil),  // 5: netcraq.switch.v1.Answer
+	(*Rows)(nil),    // 4: netcraq.switch.v1.Rows
+	(*Row)(nil),     // 5: netcraq.switch.v1.Row
+	(*Packet)(nil),  // 6: netcraq.switch.v1.Packet
+	(*Answer)(nil),  // 7: netcraq.switch.v1.Answer
 }
 var file_switch_proto_depIdxs = []int32{
 	1, // 0: netcraq.switch.v1.Request.hold:type_name -> netcraq.switch.v1.Hold
 	2, // 1: netcraq.switch.v1.Request.release:type_name -> netcraq.switch.v1.Release
-	4, // 2: netcraq.switch.v1.Request.try:type_name -> netcraq.switch.v1.Packet
+	6, // 2: netcraq.switch.v1.Request.try:type_name -> netcraq.switch.v1.Packet
 	3, // 3: netcraq.switch.v1.Request.clock:type_name -> netcraq.switch.v1.Clock
-	4, // 4: netcraq.switch.v1.Answer.left:type_name -> netcraq.switch.v1.Packet
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 4: netcraq.switch.v1.Request.rows:type_name -> netcraq.switch.v1.Rows
+	5, // 5: netcraq.switch.v1.Rows.rows:type_name -> netcraq.switch.v1.Row
+	6, // 6: netcraq.switch.v1.Answer.left:type_name -> netcraq.switch.v1.Packet
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_switch_proto_init() }
@@ -473,6 +624,7 @@ func file_switch_proto_init() {
 		(*Request_Release)(nil),
 		(*Request_Try)(nil),
 		(*Request_Clock)(nil),
+		(*Request_Rows)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -480,7 +632,7 @@ func file_switch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switch_proto_rawDesc), len(file_switch_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

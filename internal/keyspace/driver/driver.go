@@ -76,7 +76,8 @@ type Driver struct {
 
 	fetching, saving, registering bool
 	again                         map[string]time.Time // when something that failed may be tried again
-	repeated                      time.Time            // the last report to all
+	report                        core.Report
+	reported                      time.Time
 	heard                         map[core.Disk]time.Time
 	repair                        *repair
 	due                           time.Time // when a recovery begins; zero: none is due
@@ -169,7 +170,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		case do := <-d.events:
 			do()
 		case <-poll.C:
-			d.poll()
+			d.core.Poll()
 		case <-slow.C:
 			d.tick()
 		}

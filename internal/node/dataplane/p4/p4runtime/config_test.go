@@ -221,7 +221,7 @@ func (r *rig) wantConfig(want *p4v1.ForwardingPipelineConfig) {
 		}
 	}
 	_, err := r.GetForwardingPipelineConfig(r.ctx(), &p4v1.GetForwardingPipelineConfigRequest{DeviceId: 1})
-	wantCode(r.T, err, codes.NotFound)
+	wantCode(r.TB, err, codes.NotFound)
 }
 
 // TestPortsThatDoNotOpen: the controller learns which interface is missing.

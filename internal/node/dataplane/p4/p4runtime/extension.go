@@ -2,6 +2,7 @@ package p4runtime
 
 import (
 	"errors"
+	"math/bits"
 
 	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
@@ -62,8 +63,61 @@ func (s *Server) extension(c *client, r *switchv1.Request, answer *switchv1.Answ
 			return nil
 		}
 		return extensionError(p.engine.SetClock(what.Clock.GetStop()))
+	case *switchv1.Request_Rows:
+		answer.Values, err = p.rows(what.Rows.GetRows())
+		return err
 	}
 	return status.Error(codes.Unimplemented, "the switch knows no such request")
+}
+
+// rows reads and writes places in a row.
+func (p *running) rows(rows []*switchv1.Row) ([]uint64, error) {
+	var r p4.Request
+	var values []uint64 // that are read
+	places, n := 0, 0
+	for _, row := range rows {
+		a, err := p.state.pipe.rowOf(row)
+		if err != nil {
+			return nil, err
+		}
+		first, count := int(row.GetFirst()), int(row.GetCount())
+		if places += count + len(row.GetValues()); places > readBatch {
+			return nil, invalid("a request reads and writes %d places at most", readBatch)
+		}
+		if count == 0 {
+			r.Write(a.name, first, row.GetValues()...)
+			continue
+		}
+		at := n - first
+		r.Visit(a.name, first, count, func(i int, v uint64) { values[at+i] = v })
+		n += count
+	}
+	values = make([]uint64, n)
+	return values, extensionError(p.engine.Do(&r))
+}
+
+// rowOf checks a row, and finds its array.
+func (p *pipeline) rowOf(row *switchv1.Row) (*array, error) {
+	a := arrayOf(p.registers, row.GetArray())
+	if a == nil {
+		a = arrayOf(p.counters, row.GetArray())
+	}
+	if a == nil {
+		return nil, invalid("the P4Info has no array %d", row.GetArray())
+	}
+	if row.GetCount() != 0 && len(row.GetValues()) != 0 {
+		return nil, invalid("a row is read or written, not both")
+	}
+	end := uint64(row.GetFirst()) + uint64(row.GetCount()) + uint64(len(row.GetValues()))
+	if end > uint64(a.size) {
+		return nil, status.Errorf(codes.OutOfRange, "a row of %s ends at %d: it has %d places", a.name, end, a.size)
+	}
+	for _, v := range row.GetValues() {
+		if bits.Len64(v) > a.bits {
+			return nil, invalid("the value %#x of %s does not fit in %d bits", v, a.name, a.bits)
+		}
+	}
+	return a, nil
 }
 
 func extensionError(err error) error {

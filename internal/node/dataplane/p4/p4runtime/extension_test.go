@@ -1,6 +1,7 @@
 package p4runtime
 
 import (
+	"slices"
 	"testing"
 
 	config "github.com/p4lang/p4runtime/go/p4/config/v1"
@@ -27,6 +28,28 @@ func TestExtensionRefuses(t *testing.T) {
 	c.wantAnswer(release, codes.FailedPrecondition)
 	noPort := &switchv1.Request{What: &switchv1.Request_Try{Try: &switchv1.Packet{Port: 99}}}
 	c.wantAnswer(noPort, codes.InvalidArgument)
+	for _, row := range []struct {
+		is   *switchv1.Row
+		want codes.Code
+	}{
+		{&switchv1.Row{Array: hosts, Count: 1}, codes.InvalidArgument},
+		{&switchv1.Row{Array: marks, First: 3, Count: 2}, codes.OutOfRange},
+		{&switchv1.Row{Array: marks, First: 1<<32 - 1, Count: 1<<32 - 1}, codes.OutOfRange},
+		{&switchv1.Row{Array: marks, Count: 1, Values: []uint64{1}}, codes.InvalidArgument},
+		{&switchv1.Row{Array: marks, Values: []uint64{1 << 16}}, codes.InvalidArgument},
+		{&switchv1.Row{Array: seen, Values: []uint64{1 << 63}}, codes.InvalidArgument},
+		{&switchv1.Row{Array: marks, First: 3, Values: []uint64{1}}, codes.OK},
+	} {
+		c.wantAnswer(rowsOf(row.is), row.want)
+	}
+	backup.wantAnswer(rowsOf(&switchv1.Row{Array: marks, Count: 1}), codes.PermissionDenied)
+	many := slices.Repeat([]*switchv1.Row{{Array: marks, Count: 4}}, readBatch/4)
+	c.wantAnswer(rowsOf(many...), codes.OK)
+	c.wantAnswer(rowsOf(append(many, many[0])...), codes.InvalidArgument)
+}
+
+func rowsOf(rows ...*switchv1.Row) *switchv1.Request {
+	return &switchv1.Request{What: &switchv1.Request_Rows{Rows: &switchv1.Rows{Rows: rows}}}
 }
 
 func (c *controller) wantAnswer(r *switchv1.Request, code codes.Code) {

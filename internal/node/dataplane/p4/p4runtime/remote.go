@@ -63,6 +63,7 @@ type Remote struct {
 	id      *p4v1.Uint128 // of the election
 	catalog *catalog
 	cookie  uint64
+	byPlace bool // the switch has no rows of places in one message
 	forCPU  chan p4.Left
 	gone    chan struct{}
 	workers sync.WaitGroup
@@ -138,7 +139,10 @@ func (r *Remote) begin(ctx context.Context, info *config.P4Info) error {
 	if err := r.setPipeline(info); err != nil {
 		return err
 	}
-	return r.checkClock()
+	if err := r.checkClock(); err != nil {
+		return err
+	}
+	return r.checkArrays()
 }
 
 // becomePrimary opens the stream. The election id is above each one that was a primary's, and no other process has it:
@@ -270,6 +274,34 @@ func (r *Remote) checkClock() error {
 			"run the node on the switch's machine")
 	}
 	return nil
+}
+
+// checkArrays refuses a switch whose server has no registers or counters, and finds out whether it takes rows of them.
+// The values of a new pipeline are zero.
+func (r *Remote) checkArrays() error {
+	var first []*p4v1.Entity
+	var zero []*p4v1.Update
+	for _, is := range r.catalog.arrays {
+		first = append(first, is.entity(new(p4v1.Index), nil))
+		zero = append(zero, &p4v1.Update{Type: p4v1.Update_MODIFY, Entity: is.entity(new(p4v1.Index), new(uint64))})
+	}
+	_, err := r.read(first)
+	if err == nil {
+		err = r.write(zero)
+	}
+	if status.Code(err) == codes.Unimplemented {
+		return fmt.Errorf("its P4Runtime server does not read and write registers and counters (%w), in which nodes keep "+
+			"objects, sessions and leases: use a switch that implements RegisterEntry and CounterEntry, as netcraq switch does",
+			err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.ask(&switchv1.Request{What: &switchv1.Request_Rows{Rows: new(switchv1.Rows)}})
+	if r.byPlace = status.Code(err) == codes.Unimplemented; r.byPlace {
+		return nil
+	}
+	return err
 }
 
 // receive handles what the switch sends, until the stream ends.

@@ -1,8 +1,10 @@
 package p4runtime
 
 import (
+	"context"
 	"errors"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +16,11 @@ import (
 
 	artefacts "github.com/netcraq/netcraq/p4"
 
+	"github.com/netcraq/netcraq/api/switchv1"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // target is the rig's switch as a node's.
@@ -197,6 +202,115 @@ func TestHoldEndsWithItsController(t *testing.T) {
 				t.Errorf("%d holds are left", now)
 			}
 		})
+	}
+}
+
+// lacking is the server of a switch that lacks something.
+type lacking struct {
+	*Server
+	read, write func(*p4v1.Entity) bool // UNIMPLEMENTED
+}
+
+func hasRegisters(e *p4v1.Entity) bool { return e.GetRegisterEntry() != nil }
+func hasCounters(e *p4v1.Entity) bool  { return e.GetCounterEntry() != nil }
+func hasNothing(*p4v1.Entity) bool     { return false }
+
+func (l lacking) Read(r *p4v1.ReadRequest, stream p4v1.P4Runtime_ReadServer) error {
+	errs := make([]error, len(r.GetEntities()))
+	for i, e := range r.GetEntities() {
+		if l.read(e) {
+			errs[i] = unimplemented(e)
+		}
+	}
+	if err := batchError("some entities cannot be read", errs); err != nil {
+		return err
+	}
+	return l.Server.Read(r, stream)
+}
+
+func (l lacking) Write(ctx context.Context, r *p4v1.WriteRequest) (*p4v1.WriteResponse, error) {
+	for _, u := range r.GetUpdates() {
+		if l.write(u.GetEntity()) {
+			return nil, unimplemented(u.GetEntity())
+		}
+	}
+	return l.Server.Write(ctx, r)
+}
+
+// StreamChannel knows no rows.
+func (l lacking) StreamChannel(stream p4v1.P4Runtime_StreamChannelServer) error {
+	return l.Server.StreamChannel(withoutRows{stream})
+}
+
+type withoutRows struct {
+	p4v1.P4Runtime_StreamChannelServer
+}
+
+func (w withoutRows) Recv() (*p4v1.StreamMessageRequest, error) {
+	m, err := w.P4Runtime_StreamChannelServer.Recv()
+	r := new(switchv1.Request)
+	if m.GetOther().UnmarshalTo(r) != nil || r.GetRows() == nil {
+		return m, err
+	}
+	r.What = nil
+	return m, m.GetOther().MarshalFrom(r)
+}
+
+func lackingRig(t *testing.T, read, write func(*p4v1.Entity) bool) *rig {
+	return newRigOf(t, func(s *Server) p4v1.P4RuntimeServer { return lacking{s, read, write} })
+}
+
+// TestTargetsWithoutArrays: a node does not start on a switch whose server has no registers or counters, as its answers
+// show, and says what is missing.
+func TestTargetsWithoutArrays(t *testing.T) {
+	for name, r := range map[string]*rig{
+		"registers are not read":    lackingRig(t, hasRegisters, hasNothing),
+		"counters are not read":     lackingRig(t, hasCounters, hasNothing),
+		"registers are not written": lackingRig(t, hasNothing, hasRegisters),
+		"counters are not written":  lackingRig(t, hasNothing, hasCounters),
+	} {
+		sw, err := Dial(r.ctx(), r.target())
+		if err == nil {
+			t.Fatalf("%s: a node starts, %v", name, sw.Close())
+		}
+		if !strings.Contains(err.Error(), "implements RegisterEntry and CounterEntry") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRowsAndPlaces: a node reads and writes the same by rows as by a message for each place.
+func TestRowsAndPlaces(t *testing.T) {
+	for _, r := range []*rig{newRig(t), lackingRig(t, hasNothing, hasNothing)} {
+		sw := r.dial()
+		n, err := p4.NewNode(sw, netip.MustParseAddrPort("10.77.0.2:4411"),
+			chain.Options{Shards: 2, CellBytes: 64, MaxObjects: 3, MaxSessions: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := []dataplane.KeyedObject{
+			{Key: wire.Key{Hi: 1}, Object: chain.Object{Version: 1 << 63, Committed: 5, Value: []byte("a"), Reads: 7}},
+			{Key: wire.Key{Lo: 2}, Object: chain.Object{Version: 4, Committed: 4, Epoch: 3, Value: []byte("b")}},
+		}
+		if err := n.Import(objects, nil); err != nil {
+			t.Fatal(err)
+		}
+		var found []dataplane.KeyedObject
+		err = n.Export(dataplane.Everything([]uint16{0, 1}), func(k wire.Key, o chain.Object) error {
+			found = append(found, dataplane.KeyedObject{Key: k, Object: o})
+			return nil
+		}, nil)
+		objects[0].Object.Reads = 0 // each node counts its own
+		if err != nil || !reflect.DeepEqual(found, objects) {
+			t.Errorf("by places: %v: %v, %+v, want %+v", sw.byPlace, err, found, objects)
+		}
+		first := sw.catalog.arrays["Node.state.object_version"]
+		values := make([]uint64, first.size)
+		var all p4.Request
+		all.Read("Node.state.object_version", 0, values) // in several parts
+		if err := sw.Do(&all); err != nil || values[0] != 1<<63 || values[1] != 4 || values[first.size-1] != 0 {
+			t.Errorf("by places: %v: %v, %v", sw.byPlace, err, values[:2])
+		}
 	}
 }
 

@@ -10,15 +10,19 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/netcraq/netcraq/api/switchv1"
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 )
 
-// Do implements [p4.Switch]: one atomic Write, then one Read.
+// Do implements [p4.Switch]: rows of places if it changes no table; else one atomic Write, then a read.
 func (r *Remote) Do(request *p4.Request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.Err(); err != nil {
 		return err
+	}
+	if len(request.Changes()) == 0 && !r.byPlace && together(request) {
+		return r.doRows(request.Accesses())
 	}
 	b := batch{catalog: r.catalog, present: r.present, at: make(map[spot]int)}
 	if err := b.plan(request); err != nil {
@@ -28,26 +32,35 @@ func (r *Remote) Do(request *p4.Request) error {
 		if err := r.pause(true); err != nil {
 			return err
 		}
-		return errors.Join(r.do(&b, request), r.pause(false))
+		return errors.Join(r.do(&b), r.pause(false))
 	}
-	return r.do(&b, request)
+	return r.do(&b)
 }
 
-func (r *Remote) do(b *batch, request *p4.Request) error {
+func (r *Remote) do(b *batch) error {
 	if len(b.updates) > 0 {
 		if err := r.write(b.updates); err != nil {
 			return err
 		}
 		r.keep(b.updates)
 	}
-	if len(b.reads) == 0 {
+	switch {
+	case len(b.reads) == 0:
 		return nil
+	case r.byPlace:
+		return r.readPlaces(b.reads)
 	}
-	values, err := r.read(b.reads)
-	if err != nil {
-		return err
+	return r.doRows(b.reads)
+}
+
+// together reports whether rows can make all changes of a request at once.
+func together(request *p4.Request) bool {
+	places, writes := 0, false
+	for _, a := range request.Accesses() {
+		places += a.Count
+		writes = writes || a.Visit == nil
 	}
-	return r.visit(request, values)
+	return !writes || places <= readBatch
 }
 
 // batch is what a request asks of a switch.
@@ -55,7 +68,7 @@ type batch struct {
 	*catalog
 	present map[uint32]map[string]*p4v1.TableEntry
 	updates []*p4v1.Update
-	reads   []*p4v1.Entity
+	reads   []p4.Access
 	at      map[spot]int // the update of a place
 }
 
@@ -123,22 +136,13 @@ func entryKey(m *p4v1.TableEntry) string {
 	return string(b)
 }
 
-// wholeAbove is the part of an array from which on all of it is read at once.
-const wholeAbove = 0.5
-
 func (b *batch) access(a *p4.Access) error {
 	of, ok := b.arrays[a.Array]
 	if !ok {
-		return fmt.Errorf("the P4Info has no array %s", a.Array)
+		return errNoArray(a.Array)
 	}
 	if a.Visit != nil {
-		if float64(a.Count) > wholeAbove*float64(of.size) {
-			b.reads = append(b.reads, of.entity(nil, nil))
-			return nil
-		}
-		for i := range a.Count {
-			b.reads = append(b.reads, of.entity(&p4v1.Index{Index: int64(a.First + i)}, nil))
-		}
+		b.reads = append(b.reads, *a)
 		return nil
 	}
 	for i := range a.Values {
@@ -229,6 +233,117 @@ func (r *Remote) clear() error {
 	return r.write(updates)
 }
 
+// give gives a value to who asked for it.
+func give(a *p4.Access, i int, v uint64) {
+	if v != 0 || !a.Sparse {
+		a.Visit(a.First+i, v)
+	}
+}
+
+// doRows reads and writes by requests of this project, of up to readBatch places.
+func (r *Remote) doRows(accesses []p4.Access) error {
+	var q rows
+	for i := range accesses {
+		a := &accesses[i]
+		of, ok := r.catalog.arrays[a.Array]
+		if !ok {
+			return fmt.Errorf("switch: %w", errNoArray(a.Array))
+		}
+		for at := 0; at < a.Count; {
+			n := min(a.Count-at, readBatch-q.count)
+			q.add(a, of, at, n)
+			if at += n; q.count < readBatch {
+				continue
+			}
+			if err := r.askRows(&q); err != nil {
+				return err
+			}
+			q = rows{}
+		}
+	}
+	if q.count == 0 {
+		return nil
+	}
+	return r.askRows(&q)
+}
+
+func errNoArray(name string) error { return fmt.Errorf("the P4Info has no array %s", name) }
+
+// rows are parts of accesses that one request makes.
+type rows struct {
+	list  []*switchv1.Row
+	reads []part
+	count int // places
+}
+
+// part is a part of an access that reads.
+type part struct {
+	of        *p4.Access
+	at, count int
+}
+
+func (q *rows) add(a *p4.Access, of place, at, n int) {
+	row := &switchv1.Row{Array: of.id, First: uint32(a.First + at)}
+	if a.Visit == nil {
+		row.Values = a.Values[at : at+n]
+	} else {
+		row.Count = uint32(n)
+		q.reads = append(q.reads, part{a, at, n})
+	}
+	q.list = append(q.list, row)
+	q.count += n
+}
+
+func (r *Remote) askRows(q *rows) error {
+	answer, err := r.ask(&switchv1.Request{What: &switchv1.Request_Rows{Rows: &switchv1.Rows{Rows: q.list}}})
+	if err != nil {
+		return r.partial(err)
+	}
+	values := answer.GetValues()
+	for _, p := range q.reads {
+		if len(values) < p.count {
+			return errors.New("switch: some values were not answered")
+		}
+		for i, v := range values[:p.count] {
+			give(p.of, p.at+i, v)
+		}
+		values = values[p.count:]
+	}
+	return nil
+}
+
+// wholeAbove is the part of an array from which on all of it is read at once.
+const wholeAbove = 0.5
+
+// readPlaces reads by one message for each place.
+func (r *Remote) readPlaces(reads []p4.Access) error {
+	var entities []*p4v1.Entity
+	for _, a := range reads {
+		of := r.catalog.arrays[a.Array]
+		if float64(a.Count) > wholeAbove*float64(of.size) {
+			entities = append(entities, of.entity(nil, nil))
+			continue
+		}
+		for i := range a.Count {
+			entities = append(entities, of.entity(&p4v1.Index{Index: int64(a.First + i)}, nil))
+		}
+	}
+	values, err := r.read(entities)
+	if err != nil {
+		return err
+	}
+	for _, a := range reads {
+		for i := range a.Count {
+			v, ok := values[spot{r.catalog.arrays[a.Array].id, int64(a.First + i)}]
+			if !ok {
+				return fmt.Errorf("switch: no value of %s at %d was answered", a.Array, a.First+i)
+			}
+			give(&a, i, v)
+		}
+	}
+	return nil
+}
+
 func (r *Remote) read(entities []*p4v1.Entity) (map[spot]uint64, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, callWait)
 	defer cancel()
@@ -253,23 +368,4 @@ func (r *Remote) read(entities []*p4v1.Entity) (map[spot]uint64, error) {
 			values[at] = v
 		}
 	}
-}
-
-// visit gives the values to those who asked for them.
-func (r *Remote) visit(request *p4.Request, values map[spot]uint64) error {
-	for _, a := range request.Accesses() {
-		if a.Visit == nil {
-			continue
-		}
-		for i := range a.Count {
-			v, ok := values[spot{r.catalog.arrays[a.Array].id, int64(a.First + i)}]
-			if !ok {
-				return fmt.Errorf("switch: no value of %s at %d was answered", a.Array, a.First+i)
-			}
-			if v != 0 || !a.Sparse {
-				a.Visit(a.First+i, v)
-			}
-		}
-	}
-	return nil
 }

@@ -62,7 +62,7 @@ func tinyConfig(t testing.TB) *p4v1.ForwardingPipelineConfig {
 
 // rig is a switch and a client of it.
 type rig struct {
-	*testing.T
+	testing.TB
 	server *Server
 	p4v1.P4RuntimeClient
 	address string
@@ -72,10 +72,16 @@ type rig struct {
 	inside  *thread.Thread // of the engines' network namespace; nil: the process's
 }
 
-func newRig(t *testing.T, ports ...string) *rig {
+func newRig(t testing.TB, ports ...string) *rig {
+	t.Helper()
+	return newRigOf(t, func(s *Server) p4v1.P4RuntimeServer { return s }, ports...)
+}
+
+// newRigOf makes a rig whose clients see the switch as a function shows it.
+func newRigOf(t testing.TB, shown func(*Server) p4v1.P4RuntimeServer, ports ...string) *rig {
 	t.Helper()
 	enginetest.Need(t)
-	r := &rig{T: t, wrap: func(e Engine) Engine { return e }}
+	r := &rig{TB: t, wrap: func(e Engine) Engine { return e }}
 	r.server = New(Options{Device: device, Ports: ports, Log: slog.New(slog.DiscardHandler),
 		Start: func(program []byte) (Engine, error) {
 			e, err := r.start(program)
@@ -86,7 +92,7 @@ func newRig(t *testing.T, ports ...string) *rig {
 			return r.wrap(e), nil
 		}})
 	server := grpc.NewServer()
-	p4v1.RegisterP4RuntimeServer(server, r.server)
+	p4v1.RegisterP4RuntimeServer(server, shown(r.server))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +202,7 @@ func (c *controller) wantEnd(code codes.Code) {
 	c.Helper()
 	for {
 		if _, err := c.stream.Recv(); err != nil {
-			wantCode(c.T, err, code)
+			wantCode(c.TB, err, code)
 			return
 		}
 	}
