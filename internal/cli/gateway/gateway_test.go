@@ -3,14 +3,18 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/gateway/memory"
 )
 
 // lines collects the log lines of a command.
@@ -146,6 +150,39 @@ func TestMemoryRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
 		}
+	}
+}
+
+// TestQuotaWithinTheMemory: a keyspace of the default quota takes half of the memory limit at most, and the garbage
+// collector keeps the process near twice the quota.
+func TestQuotaWithinTheMemory(t *testing.T) {
+	for _, test := range []struct{ given, limit, want int64 }{
+		{0, 0, memory.DefaultQuotaBytes},
+		{0, 1 << 30, 512 << 20}, // the limit of the manifests
+		{0, 1 << 20, minQuota},
+		{0, 1 << 40, memory.DefaultQuotaBytes},
+		{100 << 20, 0, 100 << 20},
+		{100 << 20, 128 << 20, 100 << 20},
+	} {
+		if got := quotaWithin(test.given, test.limit); got != test.want {
+			t.Errorf("quota %d, limit %d: %d, want %d", test.given, test.limit, got, test.want)
+		}
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	m := memoryFlags{quota: minQuota}
+	if got := m.bounds(t.Context(), slog.New(slog.DiscardHandler)); got != minQuota {
+		t.Errorf("quota %d", got)
+	}
+	if got := debug.SetMemoryLimit(-1); got > 2*minQuota+besides {
+		t.Errorf("memory limit %d", got)
+	}
+}
+
+// TestHelpNamesNoCluster: a gateway in front of an etcd uses no cluster file by default, and its help names none.
+func TestHelpNamesNoCluster(t *testing.T) {
+	if usage := newGatewayCommand().Flags().Lookup("cluster").Usage; strings.Contains(usage, topology.DefaultPath()) {
+		t.Error(usage)
 	}
 }
 

@@ -97,13 +97,7 @@ const minQuota = 16 << 20
 func (m *memoryFlags) bounds(ctx context.Context, log *slog.Logger) int64 {
 	go collector.Follow(ctx)
 	limit, limited := memlimit.Find()
-	quota := m.quota
-	switch {
-	case quota == 0 && limit == 0:
-		quota = memory.DefaultQuotaBytes
-	case quota == 0:
-		quota = max(min(limit/2, memory.DefaultQuotaBytes), minQuota)
-	}
+	quota := quotaWithin(m.quota, limit)
 	collectBelow(2 * quota)
 	log.Info("memory", "limit", limit, "of_the_control_group", limited, "quota", quota)
 	if limited && quota > limit/2 {
@@ -111,6 +105,17 @@ func (m *memoryFlags) bounds(ctx context.Context, log *slog.Logger) int64 {
 			"quota", quota, "limit", limit)
 	}
 	return quota
+}
+
+// quotaWithin returns the quota that was given, or the default one for a memory limit. 0: none is given, or known.
+func quotaWithin(given, limit int64) int64 {
+	switch {
+	case given != 0:
+		return given
+	case limit == 0:
+		return memory.DefaultQuotaBytes
+	}
+	return max(min(limit/2, memory.DefaultQuotaBytes), minQuota)
 }
 
 // minProgress keeps idle watches from using the CPU.

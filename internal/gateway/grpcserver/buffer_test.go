@@ -34,7 +34,7 @@ func TestBuffers(t *testing.T) {
 // long. With gRPC's pool each would take a mebibyte.
 func TestAnswersTakeLittleMemory(t *testing.T) {
 	const length = 40 << 10
-	s := &Call{conn: &conn{server: New(Options{Codec: Proto{}})}}
+	s := &Call{request: new(request), conn: &conn{server: New(Options{Codec: Proto{}})}}
 	data, err := s.encode(wrapperspb.Bytes(make([]byte, length)))
 	if err != nil || len(data) < length || cap(data) >= 4*length {
 		t.Errorf("%d bytes with capacity %d, error %v", len(data), cap(data), err)

@@ -167,10 +167,11 @@ func (s *Call) handle() {
 		cancel()
 	}
 	c.mu.Unlock()
-	var err error
-	if s.request.page {
+	err := ctx.Err() // its time may be over
+	switch {
+	case s.request.page:
 		s.servePage()
-	} else {
+	case err == nil:
 		method := s.request.method
 		err = recovery.Do(method, func() error { return c.server.o.Handle(method, s) })
 	}
@@ -281,12 +282,12 @@ func (s *Call) head() {
 		return
 	}
 	s.headed = true
-	if s.header == nil {
-		block := [64]byte{}
-		s.conn.block(s.id, s.conn.answers.header(block[:0]), 0)
-	} else {
-		s.conn.block(s.id, appendMD(s.conn.answers.header(nil), s.header), 0)
+	block := [64]byte{}
+	b := s.conn.answers.header(block[:0])
+	if s.request.compressed() && !s.request.page {
+		b = appendField(b, justLiteral, encodingField, s.request.encoding)
 	}
+	s.conn.block(s.id, appendMD(b, s.header), 0)
 }
 
 // block sends a block of fields, in as many frames as it takes. The caller holds mu.
@@ -461,8 +462,32 @@ func (s *Call) encode(m any) ([]byte, error) {
 		free(data)
 		return nil, err
 	}
+	if s.request.compressed() && len(encoded) > prefixBytes {
+		defer free(encoded)
+		return s.compress(encoded[prefixBytes:])
+	}
 	appendPrefix(encoded[:0], len(encoded)-prefixBytes)
 	return encoded, nil
+}
+
+// compress returns a message behind its prefix, compressed as the requests are.
+func (s *Call) compress(message []byte) ([]byte, error) {
+	out := new(bytes.Buffer)
+	out.Write(make([]byte, prefixBytes))
+	w, err := encoding.GetCompressor(s.request.encoding).Compress(out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(message); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	data := out.Bytes()
+	appendPrefix(data[:0], len(data)-prefixBytes)
+	data[0] = isCompressed
+	return data, nil
 }
 
 // enqueue has encoded messages wait for a window. It takes their buffer. The caller holds mu.
@@ -533,7 +558,10 @@ func (s *Call) RecvMsg(m any) error {
 	if n > limit {
 		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n, limit)
 	}
-	if prefix[0] != 0 {
+	if prefix[0] > isCompressed {
+		return status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", prefix[0])
+	}
+	if prefix[0] == isCompressed {
 		n = limit // of what it may become
 	}
 	if err := s.reserve(n); err != nil {
@@ -543,7 +571,7 @@ func (s *Call) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	if prefix[0] != 0 {
+	if prefix[0] == isCompressed {
 		if message, err = s.decompress(message); err != nil {
 			return err
 		}
@@ -622,15 +650,10 @@ func (s *Call) take(b []byte) int {
 
 // decompress decodes a message as the call's header says.
 func (s *Call) decompress(message []byte) ([]byte, error) {
-	name := s.request.encoding
-	if name == "" || name == encoding.Identity {
+	if !s.request.compressed() {
 		return nil, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
-	compressor := encoding.GetCompressor(name)
-	if compressor == nil {
-		return nil, status.Errorf(codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", name)
-	}
-	reader, err := compressor.Decompress(bytes.NewReader(message))
+	reader, err := encoding.GetCompressor(s.request.encoding).Decompress(bytes.NewReader(message))
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
 	}

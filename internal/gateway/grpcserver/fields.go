@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
@@ -108,7 +109,13 @@ func (r *request) check(late *refusal) {
 		r.refuse(http.StatusMethodNotAllowed, codes.Internal,
 			"Received a HEADERS frame with :method %q which should be POST", r.verb)
 	}
+	if r.compressed() && encoding.GetCompressor(r.encoding) == nil {
+		r.refuse(http.StatusOK, codes.Unimplemented, "grpc: Decompressor is not installed for grpc-encoding %q", r.encoding)
+	}
 }
+
+// compressed reports whether messages of the call, and so of its answer, may be compressed.
+func (r *request) compressed() bool { return r.encoding != "" && r.encoding != encoding.Identity }
 
 // validName reports whether a name is one of HTTP/2: without capitals.
 func validName(name string) bool {
@@ -142,7 +149,7 @@ func (r *request) add(f hpack.HeaderField) (err error) {
 	case "content-type":
 		r.kind = f.Value
 		return nil
-	case "grpc-encoding":
+	case encodingField:
 		r.encoding = f.Value
 		return nil
 	case "grpc-timeout":

@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"bytes"
+	compressed "compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -16,6 +17,9 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -223,6 +227,7 @@ func TestRefused(t *testing.T) {
 		{without(":authority"), "400", "13", "no host or :authority header present"},
 		{[]string{":method", "POST", ":scheme", "http", ":path", echo[1:], ":authority", "a", "content-type", grpcType},
 			"200", "12", `malformed method name: "test.T/Echo"`},
+		{with("grpc-encoding", "snappy"), "200", "12", `grpc: Decompressor is not installed for grpc-encoding "snappy"`},
 		{with("host", "a", "host", "b"), "400", "13", "num values of :authority: 1, num values of host: 2"},
 		{with("long", strings.Repeat("x", maxHeaderBytes)), "431", "8", "the header has"},
 	} {
@@ -261,6 +266,107 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestOneRequest: what is no call with one request, or comes too late, gets the answer of grpc-go, and no handler.
+func TestOneRequest(t *testing.T) {
+	c, empty, id := connect(t, startServer(t).address), appendPrefix(nil, 0), uint32(1)
+	for _, r := range []struct {
+		body       []byte
+		timeout    string
+		code, says string
+	}{
+		{nil, "1M", "13", "cardinality violation: received no request message from non-client-streaming RPC"},
+		{slices.Concat(empty, empty), "1M", "13",
+			"cardinality violation: received multiple request messages for non-client-streaming RPC"},
+		{append([]byte{2}, empty[1:]...), "1M", "13", "grpc: received unexpected payload format 2"},
+		{empty, "0S", "4", "context deadline exceeded"},
+		{empty, "1M", "0", ""},
+	} {
+		for _, method := range []string{quick, passed, echo} {
+			err := c.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: id, BlockFragment: c.header(method, "grpc-timeout", r.timeout), EndHeaders: true,
+				EndStream: r.body == nil,
+			})
+			if err == nil && r.body != nil {
+				err = c.WriteData(id, true, r.body)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, fields := c.whole()
+			if fields[statusField] != r.code || fields[messageField] != r.says {
+				t.Errorf("%s of %q within %s: %v", method, r.body, r.timeout, fields)
+			}
+			id += 2
+		}
+	}
+}
+
+// whole reads the answer of a call, which is the only one: its messages, and the fields of its header and its trailer.
+func (c *raw) whole() (data []byte, fields map[string]string) {
+	fields = make(map[string]string)
+	for {
+		f, err := c.next()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.DataFrame:
+			data = append(data, f.Data()...)
+		case *http2.MetaHeadersFrame:
+			for _, field := range f.Fields {
+				fields[field.Name] = field.Value
+			}
+			if f.StreamEnded() {
+				return data, fields
+			}
+		default:
+			c.t.Fatalf("%v", f)
+		}
+	}
+}
+
+// TestCompressedAnswers: answers are compressed as the request says, as those of grpc-go.
+func TestCompressedAnswers(t *testing.T) {
+	c, id := connect(t, startServer(t).address), uint32(1)
+	request, err := proto.Marshal(wrapperspb.Bytes(bytes.Repeat([]byte{'x'}, 10_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{gzip.Name, encoding.Identity} {
+		for _, method := range []string{quick, passed, echo} {
+			body := append(appendPrefix(nil, len(request)), request...)
+			err := c.sendHeader(id, c.header(method, encodingField, name), false)
+			if err = errors.Join(err, c.WriteData(id, true, body)); err != nil {
+				t.Fatal(err)
+			}
+			data, fields := c.whole()
+			id += 2
+			if name == gzip.Name {
+				if fields[encodingField] != gzip.Name || len(data) > 1000 || data[0] != isCompressed {
+					t.Errorf("%s: %v, %d bytes", method, fields, len(data))
+					continue
+				}
+				data = slices.Concat(appendPrefix(nil, len(request)), gunzip(t, data[prefixBytes:]))
+			}
+			if fields[statusField] != "0" || !bytes.Equal(data, body) {
+				t.Errorf("%s, %s: %v, %d bytes", method, name, fields, len(data))
+			}
+		}
+	}
+}
+
+func gunzip(t *testing.T, data []byte) []byte {
+	t.Helper()
+	reader, err := compressed.NewReader(bytes.NewReader(data))
+	if err == nil {
+		data, err = io.ReadAll(reader)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // TestMalformed: what RFC 9113 calls malformed resets the call, and no more.
 func TestMalformed(t *testing.T) {
 	c := connect(t, startServer(t).address)
@@ -281,7 +387,7 @@ func TestMalformed(t *testing.T) {
 		"no path":               append(slices.Clone(base[:4]), base[6:]...),
 		"empty path":            append(append(slices.Clone(base[:5]), ""), base[6:]...),
 		"no scheme":             append(slices.Clone(base[:2]), base[4:]...),
-		"two lengths":           append(slices.Clone(base), "content-length", "5", "content-length", "5"),
+		"two lengths":           append(slices.Clone(base), "content-length", "0", "content-length", "0"),
 		"no length":             append(slices.Clone(base), "content-length", "-1"),
 		"a length, no body":     append(slices.Clone(base), "content-length", "5"),
 	} {

@@ -182,9 +182,10 @@ func (a *answers) okay(b []byte) []byte {
 
 // Fields of an answer's status.
 const (
-	statusField  = "grpc-status"
-	messageField = "grpc-message"
-	detailsField = "grpc-status-details-bin"
+	statusField   = "grpc-status"
+	encodingField = "grpc-encoding"
+	messageField  = "grpc-message"
+	detailsField  = "grpc-status-details-bin"
 )
 
 // status appends the status of a call that failed.
@@ -220,7 +221,7 @@ func appendMD(b []byte, md metadata.MD) []byte {
 }
 
 var reserved = map[string]bool{
-	"content-type": true, "te": true, "grpc-encoding": true, statusField: true, messageField: true, detailsField: true,
+	"content-type": true, "te": true, encodingField: true, statusField: true, messageField: true, detailsField: true,
 }
 
 func appendField(b []byte, kind byte, name, value string) []byte {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // begin takes the first frame of a call.
@@ -265,8 +267,13 @@ func (c *conn) received(call *Call, data []byte) {
 	if !waits {
 		return
 	}
+	if wrong := call.wrong(data); wrong != nil {
+		call.Fail(wrong)
+		call.Flush()
+		return
+	}
 	begin := c.server.o.Begin
-	if message, ok := only(data); ok && call.unary && begin != nil && begin(call, call.request.method, message) {
+	if message, ok := only(data); ok && call.immediate() && begin != nil && begin(call, call.request.method, message) {
 		return
 	}
 	if len(data) > 0 {
@@ -294,8 +301,28 @@ func (s *Call) all(last []byte) (data []byte, waits bool) {
 	return data, true
 }
 
+// immediate reports whether [Options].Begin may answer: it looks at no deadline, and compresses nothing.
+func (s *Call) immediate() bool { return s.unary && s.request.timeout != 0 && !s.request.compressed() }
+
+// wrong is what grpc-go answers to a unary call whose request is not one message.
+func (s *Call) wrong(data []byte) error {
+	switch {
+	case !s.unary:
+	case len(data) == 0:
+		return status.Error(codes.Internal,
+			"cardinality violation: received no request message from non-client-streaming RPC")
+	case len(data) >= prefixBytes && len(data) > prefixBytes+messageBytes(data):
+		return status.Error(codes.Internal,
+			"cardinality violation: received multiple request messages for non-client-streaming RPC")
+	}
+	return nil
+}
+
 // prefixBytes is the length of what comes before each message: whether it is compressed, and its length.
 const prefixBytes = 5
+
+// isCompressed is the first byte of a message that is.
+const isCompressed = 1
 
 // only is the message in the data of a call, if there is one that is not compressed, and no other.
 func only(data []byte) (message []byte, ok bool) {

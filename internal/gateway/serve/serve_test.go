@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -223,6 +224,24 @@ func TestDescriptorsRunOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAccepting: a server that accepts no connection for long says so, and no more once it accepts one.
+func TestAccepting(t *testing.T) {
+	s := start(t, TowardsClients{}, 0).server
+	check := func(want string) {
+		t.Helper()
+		if err := s.Accepting().Run(t.Context()); fmt.Sprint(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	check("<nil>")
+	s.accepting(unix.EMFILE)
+	check("<nil>") // for a moment
+	s.stuck.Store(time.Now().Add(-stuckAfter - time.Second).UnixNano())
+	check("no connection can be accepted")
+	s.accepting(nil)
+	check("<nil>")
 }
 
 // takeDescriptors opens files until there are no more descriptors.
