@@ -98,7 +98,7 @@ static __noinline int put_value(struct xdp_md *ctx, __u32 at, struct nq_object *
 static __always_inline enum way answer_locked(struct slotted *m, __u32 *w, struct nq_object *o, __u32 outcome)
 {
 	int absent = is_absent(o);
-	__u32 n = absent ? 0 : o->value_bytes;
+	__u32 n = absent ? 0 : value_bytes_of(o);
 
 	if (NQ_VERSION_BYTES + n > room_of(m->b))
 		return ask_single(&m->p, 1);
@@ -155,7 +155,7 @@ static __noinline enum way read_slot(struct slotted *m)
 		reply_fast(&m->p, w, NQ_STATUS_NOT_FOUND, 0);
 		return count_answered(&m->p, NQ_OUTCOME_ANSWERED_ABSENT);
 	}
-	if (o && may && take_snapshot(o, &s)) {
+	if (o && may && take_snapshot(o, w + WORD_KEY, &s)) {
 		if (NQ_VERSION_BYTES + s.value_bytes > room_of(m->b))
 			return ask_single(&m->p, 1);
 		if (s.value_bytes == SHORT_VALUE_BYTES)
@@ -308,7 +308,20 @@ struct slots {
 	struct xdp_md *ctx;
 	struct bundle b;
 	__u32 next; /* where the next slot begins in the frame */
+	__u32 count;
 };
+
+/* Touches the object that the message of a slot is about: a first way through the slots. */
+static long touch_next(__u32 i, struct slots *s)
+{
+	struct nq_base *base = data_of(s->ctx) + (s->next & 0x7ff) + NQ_SLOT_BYTES;
+
+	if ((void *)(base + 1) > end_of(s->ctx))
+		return 1;
+	touch_object(&base->key_hi);
+	s->next += s->b.slot_bytes;
+	return 0;
+}
 
 static long next_slot(__u32 i, struct slots *s)
 {
@@ -390,7 +403,11 @@ static __always_inline int bundle(struct xdp_md *ctx)
 	b->from_addr = ip_of(f)->saddr;
 	b->from_port = udp_of(f)->source;
 	note_client(b, b->from_addr, b->from_port);
-	bpf_loop(head->count, next_slot, &s, 0);
+	s.count = head->count;
+	if (s.count > 1)
+		bpf_loop(s.count, touch_next, &s, 0);
+	s.next = NQ_L4_END + NQ_BUNDLE_BYTES;
+	bpf_loop(s.count, next_slot, &s, 0);
 	return send_bundle(ctx, b, message_bytes);
 }
 

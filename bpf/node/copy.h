@@ -20,9 +20,8 @@
 
 struct nq_batch {
 	__u32 count;
-	__u32 stride;  /* bytes from one record to the next */
-	__u32 headers; /* nq_export: without the values */
-	__u32 reserved;
+	__u32 stride; /* bytes from one record to the next */
+	__u32 reserved[2];
 };
 
 enum nq_record_state {
@@ -57,7 +56,6 @@ struct copying {
 	struct xdp_md *ctx;
 	__u32 at; /* the next record */
 	__u32 stride;
-	__u32 headers;
 	__u32 done;
 	__u32 state;
 };
@@ -69,20 +67,20 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 	for (int i = 0; i < NQ_READ_TRIES; i++) {
 		__u32 seq = read_begin(&o->seq), n;
 
-		n = *(volatile __u16 *)&o->value_bytes;
+		n = shape_of(o) & NQ_LENGTH;
 		if ((seq & 1) || n > nq_cell_bytes)
 			continue;
-		if (!is_object_of(o, r->key)) /* deleted, and the entry used again */
+		if (!is_object_of(o, key_at(r->key))) /* removed meanwhile */
 			return;
 		r->version = o->version;
-		r->committed = o->committed;
+		r->committed = committed_of(o);
 		r->reads = o->reads;
 		r->writes = o->writes;
 		r->value_sum = o->value_sum;
 		r->value_bytes = n;
-		r->tombstone = o->tombstone;
-		r->epoch = r->version == r->committed ? o->mark : 0;
-		if (!c->headers && store_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes))
+		r->tombstone = !!is_tombstone(o);
+		r->epoch = is_committed(o) ? o->settled : 0;
+		if (store_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes))
 			return;
 		if (!was_disturbed(&o->seq, seq)) {
 			r->state = NQ_RECORD_WHOLE;
@@ -116,10 +114,8 @@ static __always_inline void import_locked(struct copying *c, const struct nq_rec
 
 	if (r->version > o->version) {
 		load_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes);
-		o->value_bytes = n;
 		o->value_sum = r->value_sum;
-		o->tombstone = r->tombstone;
-		o->version = r->version;
+		set_version_locked(o, r->version, n, r->tombstone);
 	}
 	commit_locked(o, r->committed, r->epoch);
 }
@@ -128,22 +124,16 @@ static long import_next(__u32 i, struct copying *c)
 {
 	struct nq_record r;
 	struct nq_object *o;
+	enum no_object why = NO_CELL;
 
 	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)) || r.value_bytes > nq_cell_bytes)
 		return 1;
 	o = find_object(r.key);
 	if (!o)
-		o = new_object(r.key);
-	c->state = NQ_RECORD_FULL;
-	if (!o)
+		o = new_object(r.key, &why);
+	c->state = o || why != NO_CELL ? NQ_RECORD_CONTENDED : NQ_RECORD_FULL;
+	if (!o || !lock_object(o, r.key))
 		return 1;
-	c->state = NQ_RECORD_CONTENDED;
-	if (!lock_object(o, r.key))
-		return 1;
-	if (!is_object_of(o, r.key)) { /* deleted while this program was preempted */
-		unlock(&o->seq);
-		return 1;
-	}
 	import_locked(c, &r, o);
 	unlock(&o->seq);
 	c->state = NQ_RECORD_WHOLE;
@@ -227,7 +217,6 @@ static __always_inline int begin_batch(struct xdp_md *ctx, struct copying *c, __
 	c->ctx = ctx;
 	c->at = sizeof(batch);
 	c->stride = batch.stride;
-	c->headers = batch.headers;
 	c->done = c->state = 0;
 	*count = batch.count;
 	return 1;
@@ -295,13 +284,10 @@ static __always_inline int is_collectable(const struct nq_chain_config *c, const
 {
 	if (c->state != NQ_STATE_ACTIVE || c->learner)
 		return 0;
-	return !o->version || (o->tombstone && (o->version <= c->bar || (nq_without & NQ_RULE_G4)));
+	return !o->version || (is_tombstone(o) && (o->version <= c->bar || (nq_without & NQ_RULE_G4)));
 }
 
-/*
- * Deletes the object whose key the record holds, if that may be. Else the record gets the version of a committed
- * tombstone.
- */
+/* Removes the object whose key the record holds, if that may be. Else the record gets the version of a committed tombstone. */
 static long collect_next(__u32 i, struct copying *c)
 {
 	struct nq_chain_config *config;
@@ -322,12 +308,12 @@ static long collect_next(__u32 i, struct copying *c)
 	o = find_object(r.key);
 	if (!config)
 		return 1;
-	if (o && lock(&o->seq)) {
-		if (!is_collectable(config, o) || !remove_locked(o, r.key)) {
-			if (o->tombstone && is_clean(config, o))
-				r.version = o->version;
-			unlock(&o->seq);
-		}
+	if (o && lock_object(o, r.key)) {
+		if (is_collectable(config, o))
+			remove_locked(o);
+		else if (is_tombstone(o) && is_clean(config, o))
+			r.version = o->version;
+		unlock(&o->seq);
 	}
 	if (bpf_xdp_store_bytes(c->ctx, c->at, &r, sizeof(r)))
 		return 1;
@@ -336,7 +322,7 @@ static long collect_next(__u32 i, struct copying *c)
 	return 0;
 }
 
-/* Deletes the objects whose keys stand in the batch, as far as that may be. */
+/* Removes the objects whose keys stand in the batch, as far as that may be. */
 SEC("xdp")
 int nq_collect(struct xdp_md *ctx)
 {
@@ -346,6 +332,47 @@ int nq_collect(struct xdp_md *ctx)
 	if (!begin_batch(ctx, &c, &count))
 		return 0;
 	bpf_loop(count, collect_next, &c, 0);
+	return end_batch(&c);
+}
+
+/* Removes the object whose key the record holds, or makes it one that was never written. */
+static long give_up_next(__u32 i, struct copying *c)
+{
+	struct nq_record r;
+	struct nq_object *o;
+
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	o = find_object(r.key);
+	c->state = NQ_RECORD_CONTENDED;
+	if (o && !lock_object(o, r.key))
+		return 1;
+	if (o) {
+		if (r.state == NQ_RECORD_ABSENT)
+			remove_locked(o);
+		else
+			blank_locked(o);
+		unlock(&o->seq);
+	}
+	c->state = NQ_RECORD_WHOLE;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
+/*
+ * Removes the objects whose keys stand in the batch; those whose record has a state other than NQ_RECORD_ABSENT become
+ * objects that were never written. No packet looks at them.
+ */
+SEC("xdp")
+int nq_give_up(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, give_up_next, &c, 0);
 	return end_batch(&c);
 }
 

@@ -40,9 +40,7 @@ static __always_inline int apply_fast(struct fast *p, const __u32 *w, struct nq_
 		return 0;
 	}
 	o->value_sum = fold(p->value_sum);
-	o->value_bytes = p->value_bytes;
-	o->tombstone = p->client_op == NQ_OP_DELETE;
-	o->version = version;
+	set_version_locked(o, version, n, p->client_op == NQ_OP_DELETE);
 	o->writes++;
 	if (load)
 		load->writes++;
@@ -120,6 +118,7 @@ static __always_inline enum way order_fast(struct fast *p, __u32 *w, struct nq_s
 					   int slotted)
 {
 	__u64 seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
+	enum no_object why;
 	enum way way;
 
 	if (entry->session != long_at(w + WORD_SESSION))
@@ -131,7 +130,7 @@ static __always_inline enum way order_fast(struct fast *p, __u32 *w, struct nq_s
 	if (!o && p->op == NQ_OP_CAS && long_at(w + WORD_OPERAND))
 		return ask_single(p, slotted);
 	if (!o)
-		o = new_object(w + WORD_KEY);
+		o = new_object(w + WORD_KEY, &why);
 	if (!o)
 		return ask_single(p, slotted);
 	if (!lock_object(o, w + WORD_KEY))
@@ -201,6 +200,7 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 {
 	struct nq_session *entry;
 	struct nq_object *o;
+	enum no_object why = NO_CELL;
 	enum way way;
 	int late = is_late(p->c, bpf_be64_to_cpu(long_at(w + WORD_VERSION)));
 
@@ -211,13 +211,13 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 		return drop_fast(p, NQ_OUTCOME_FULL);
 	o = find_object(w + WORD_KEY);
 	if (!o && !late)
-		o = new_object(w + WORD_KEY);
+		o = new_object(w + WORD_KEY, &why);
 	if (!lock(&entry->lock))
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	if (entry->session != long_at(w + WORD_SESSION)) {
 		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
 	} else if (!o && !late) {
-		way = drop_fast(p, NQ_OUTCOME_FULL);
+		way = drop_fast(p, why == NO_CELL ? NQ_OUTCOME_FULL : NQ_OUTCOME_CONTENDED);
 	} else if (!o || lock_object(o, w + WORD_KEY)) {
 		way = update_fast_locked(p, w, entry, o);
 		if (o)

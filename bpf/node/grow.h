@@ -59,12 +59,17 @@ static __always_inline long grow_value(struct __sk_buff *skb, const struct nq_ob
 static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_live *live, struct nq_object *o,
 				       __u64 rest_sum)
 {
+	const struct nq_base *base;
 	struct snapshot s;
 	struct frame *f;
 	struct reply r;
 
 	for (int i = 0; i < NQ_READ_TRIES; i++) {
-		if (!take_snapshot(o, &s))
+		f = skb_data(skb);
+		if ((void *)(f + 1) + NQ_BASE_BYTES > skb_end(skb))
+			return i ? grow_drop(NQ_OUTCOME_UNROUTABLE) : NQ_TC_NEXT;
+		base = (void *)(f + 1);
+		if (!take_snapshot(o, &base->key_hi, &s))
 			return i ? grow_drop(NQ_OUTCOME_CONTENDED) : NQ_TC_NEXT;
 		if (bpf_skb_change_tail(skb, NQ_L4_END + NQ_VERSION_BYTES + s.value_bytes, 0))
 			return i ? grow_drop(NQ_OUTCOME_UNROUTABLE) : NQ_TC_NEXT;

@@ -372,10 +372,10 @@ static __noinline int answer(struct xdp_md *ctx, struct nq_work *w, __u16 status
 static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u32 status_flags,
 				    __be32 epoch)
 {
-	__u32 n = o->value_bytes;
+	__u32 n = value_bytes_of(o);
 
 	begin_reply(w, status_flags & 0xff, o->version, status_flags >> 8, epoch);
-	if (o->version == 0 || o->tombstone)
+	if (is_absent(o))
 		n = 0;
 	if (n)
 		w->out_value_sum = o->value_sum;

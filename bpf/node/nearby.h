@@ -4,8 +4,8 @@
  * node's tables, and runs it at a system call. It gets the results through memory that it shares with the program.
  *
  * The kernel may preempt such a program, and may move on its CPU to programs of packets meanwhile, so it relies on no
- * order in time: it reads the configuration before and after the object, and looks the object up again once it knows the
- * object's sequence number. MAP_LOOKUP_ELEM would copy without the sequence lock.
+ * order in time: it reads the configuration before and after the object, and compares the key once it knows the object's
+ * sequence number. MAP_LOOKUP_ELEM would copy without the sequence lock.
  */
 #ifndef NQ_NEARBY_H
 #define NQ_NEARBY_H
@@ -59,9 +59,10 @@ static __always_inline int copy_clean(struct nq_nearby_record *r, const struct n
 {
 	const __u64 *from = (const void *)o->value;
 	__u64 *to = (void *)(r + 1), version = o->version;
-	__u32 n = *(volatile __u16 *)&o->value_bytes;
+	__u16 shape = shape_of(o);
+	__u32 n = shape & NQ_LENGTH;
 
-	if ((seq & 1) || !version || version != o->committed || o->tombstone || n > nq_cell_bytes)
+	if ((seq & 1) || !version || (shape & (NQ_CLEAN | NQ_TOMBSTONE)) != NQ_CLEAN || n > nq_cell_bytes)
 		return 0;
 	r->version = version;
 	r->value_bytes = n;
@@ -92,7 +93,7 @@ static __always_inline void read_nearby(struct nq_nearby_record *r)
 	if (!o)
 		return;
 	seq = read_begin(&o->seq);
-	if (!is_object_of(o, r->key) || !copy_clean(r, o, seq))
+	if (!is_object_of(o, key_at(r->key)) || !copy_clean(r, o, seq))
 		return;
 	if (*(volatile __u64 *)&live->epoch != state)
 		return;

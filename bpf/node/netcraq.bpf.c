@@ -294,6 +294,8 @@ const struct nq_nearby_record *keep_nearby_record __attribute__((unused));
 const struct nq_nearby_request *keep_nearby_request __attribute__((unused));
 const enum nq_nearby_limit keep_nearby_limit __attribute__((unused)) = NQ_NEARBY_READS;
 const enum nq_program keep_program __attribute__((unused)) = NQ_PROGRAM_BUNDLE;
+const enum nq_shape keep_shape __attribute__((unused)) = NQ_USED;
+const enum nq_run keep_run __attribute__((unused)) = NQ_RUN;
 const enum nq_table keep_table __attribute__((unused)) = NQ_TABLE_OBJECTS;
 
 char _license[] SEC("license") = "GPL";

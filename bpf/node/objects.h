@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of objects. Only this file knows how it is made: others find an object by its key, lock it, make a new one,
- * and remove one.
+ * The table of objects: an array of cells. A key has a place, a hash of it and a secret of the node, and its object lies in
+ * the first cell that was free from there on. It never moves. Each place has a reach: how many cells from it on may hold
+ * objects of its keys. So a cell is free as soon as its object is removed, and no run gets longer by removals. Only this
+ * file knows how the table is made.
+ *
+ * An object is used under its sequence number, and every use compares the key: a cell may have become another key's since
+ * it was found.
  */
 #ifndef NQ_OBJECTS_H
 #define NQ_OBJECTS_H
@@ -14,7 +19,18 @@
 #include "state.h"
 #include "tables.h"
 
-volatile const __u32 nq_test_pause = 0; /* see test_pause() */
+volatile const __u64 nq_secret[2] = {1, 1}; /* odd numbers */
+volatile const __u32 nq_places = 1;	 /* more cells follow those of places */
+volatile const __u32 nq_max_objects = 1; /* of them; the table has more cells */
+volatile const __u32 nq_test_pause = 0;	 /* see test_pause() */
+
+enum nq_run {
+	NQ_RUN = 1024,	 /* the longest reach; some hundred is the longest that occurs */
+	NQ_REACHES = 32, /* in a cache line */
+};
+
+#define NQ_NEAR 3	    /* cells that are looked at without a call */
+#define NQ_INSERT_LOCKS 256 /* by place */
 
 static long pause_next(__u32 i, void *context)
 {
@@ -28,84 +44,290 @@ static __always_inline void test_pause(void)
 		bpf_loop(nq_test_pause, pause_next, 0, 0);
 }
 
-/* Value size: sizeof(struct nq_object) + nq_cell_bytes, set at load time. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, 16);
-	__uint(value_size, sizeof(struct nq_object) + 16);
-} nq_objects SEC(".maps");
-
-/*
- * The initial value of an entry of nq_objects: zeros, but for two fields against readers that looked up an entry
- * before it was deleted, and used again for another key. The agent changes the sequence number before it deletes
- * objects, so a reader finds another number than before. It sets `reused` while it deletes objects, so a reader that
- * has no number yet leaves the entry alone: the slow path locks it and compares its key. So an object made during a
- * collection is read with the lock until that ends.
- */
+/* Value size: sizeof(struct nq_object) + nq_cell_bytes in whole cache lines, set at load time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__uint(key_size, 4);
 	__uint(value_size, sizeof(struct nq_object) + 16);
-} nq_blank SEC(".maps");
+} nq_objects SEC(".maps");
 
-/* The object of a key; 0: there is none. A reader without the lock may find that it has become another key's. */
-static __always_inline struct nq_object *find_object(const void *key)
+/* By place. An insertion measures it anew. */
+struct nq_reaches {
+	__u16 reach[NQ_REACHES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nq_reaches);
+} nq_reaches SEC(".maps");
+
+/* Held while an object is inserted. One a cache line. */
+struct nq_insert_lock {
+	__u32 word;
+	__u32 reserved[15];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NQ_INSERT_LOCKS);
+	__type(key, __u32);
+	__type(value, struct nq_insert_lock);
+} nq_insert_locks SEC(".maps");
+
+/* A key as two words of memory. */
+struct key {
+	__u64 word[2];
+};
+
+static __always_inline struct key key_at(const void *at)
 {
-	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
+	const __u64 *word = at;
 
+	return (struct key){{word[0], word[1]}};
+}
+
+/*
+ * The place of a key: the first cell where its object may lie. Who does not know the secret cannot choose many keys with one
+ * place: high bits of the first word get to low ones before the second comes in.
+ */
+static __always_inline __u32 place_of(struct key key)
+{
+	__u64 h = (key.word[0] + nq_secret[0]) * nq_secret[1];
+
+	h = ((h ^ h >> 32) + key.word[1]) * nq_secret[0];
+	return ((h ^ h >> 32) & 0xffffffff) * nq_places >> 32;
+}
+
+static __always_inline struct nq_object *cell_at(__u32 cell)
+{
+	return bpf_map_lookup_elem(&nq_objects, &cell);
+}
+
+static __always_inline __u16 shape_of(const struct nq_object *o)
+{
+	return *(const volatile __u16 *)&o->shape;
+}
+
+/* Is this the object of the key? Certain only under the lock or between two looks at the sequence number. */
+static __always_inline int is_object_of(const struct nq_object *o, struct key key)
+{
+	return o->key[0] == key.word[0] && o->key[1] == key.word[1] && (shape_of(o) & NQ_USED);
+}
+
+static __always_inline __u16 *reach_of(__u32 place)
+{
+	__u32 line = place / NQ_REACHES;
+	struct nq_reaches *r = bpf_map_lookup_elem(&nq_reaches, &line);
+
+	return r ? &r->reach[place % NQ_REACHES] : 0;
+}
+
+/* A look for a key's object, from a cell on. */
+struct probe {
+	struct key key;
+	__u32 first;
+	__u32 reach; /* cells that may hold the object */
+	__u32 found; /* the object's cell + 1 */
+	__u32 free;  /* of an insertion: the first free cell + 1 */
+	__u32 used;  /* of an insertion: the reach that the objects of the place need */
+};
+
+static long probe_next(__u32 i, struct probe *p)
+{
+	__u32 cell = p->first + i;
+	struct nq_object *o = cell_at(cell);
+
+	if (!o)
+		return 1;
+	if (is_object_of(o, p->key)) {
+		p->found = cell + 1;
+		return 1;
+	}
+	return i + 1 >= p->reach;
+}
+
+/* The rest of find_object. */
+static __noinline struct nq_object *find_far(__u64 hi, __u64 lo, __u32 place)
+{
+	struct probe p = {.key = {{hi, lo}}, .first = place + NQ_NEAR};
+	__u16 *reach = reach_of(place);
+
+	if (!reach || *reach <= NQ_NEAR)
+		return 0;
+	p.reach = *reach - NQ_NEAR;
+	bpf_loop(NQ_RUN - NQ_NEAR, probe_next, &p, 0);
+	return p.found ? cell_at(p.found - 1) : 0;
+}
+
+/* The object of a key; 0: there is none. */
+static __always_inline struct nq_object *find_object(const void *at)
+{
+	struct key key = key_at(at);
+	__u32 place = place_of(key);
+	struct nq_object *o;
+
+#pragma unroll
+	for (int i = 0; i < NQ_NEAR; i++) {
+		o = cell_at(place + i);
+		if (o && is_object_of(o, key)) {
+			test_pause();
+			return o;
+		}
+	}
+	o = find_far(key.word[0], key.word[1], place);
 	test_pause();
 	return o;
 }
 
-/* Is this still the object of the key? */
-static __always_inline int is_object_of(const struct nq_object *o, const void *key)
+/* Counts one more object, if there may be one. */
+static __always_inline int take_room(void)
 {
-	return bpf_map_lookup_elem(&nq_objects, key) == o;
+	__u32 table = NQ_TABLE_OBJECTS;
+	__u64 *n = bpf_map_lookup_elem(&nq_usage, &table);
+
+	if (!n)
+		return 0;
+	if (__sync_fetch_and_add(n, 1) < nq_max_objects)
+		return 1;
+	__sync_fetch_and_add(n, -1);
+	return 0;
 }
 
-/* Makes the object of a key that has none, or finds the one that another CPU has made; 0: the table is full. */
-static __always_inline struct nq_object *new_object(const void *key)
+/* Makes an object one that was never written. It is locked. */
+static __always_inline void blank_locked(struct nq_object *o)
 {
-	__u32 zero = 0;
-	void *blank = bpf_map_lookup_elem(&nq_blank, &zero);
-
-	if (blank && !bpf_map_update_elem(&nq_objects, key, blank, BPF_NOEXIST))
-		count_entries(NQ_TABLE_OBJECTS, 1);
-	return bpf_map_lookup_elem(&nq_objects, key);
+	o->version = o->settled = 0;
+	o->reads = o->writes = 0;
+	o->value_sum = 0;
+	o->shape = NQ_USED | NQ_CLEAN;
 }
 
-/*
- * Locks the object of a key, as a writer. While the agent deletes objects, the entry may have become that of another key
- * after it was looked up: 0 then, as if another CPU held the lock for too long. A deleted entry stays locked. When the
- * agent has ended, no packet is left that took a reused entry for another key's.
- */
+/* Makes the object in a cell that was free; 0 if another CPU took the cell meanwhile. */
+static __always_inline int fill_cell(struct nq_object *o, struct key key)
+{
+	int taken = lock(&o->seq);
+
+	if (!taken)
+		return 0;
+	taken = !(shape_of(o) & NQ_USED);
+	if (taken) {
+		o->key[0] = key.word[0];
+		o->key[1] = key.word[1];
+		blank_locked(o);
+	}
+	unlock(&o->seq);
+	return taken;
+}
+
+/* Why there is no new object. */
+enum no_object {
+	NO_CELL,    /* the table is full, or all cells that the key may have */
+	CELL_TAKEN, /* another CPU is at it */
+};
+
+/* No object of the place is made meanwhile, so none is missed: insertions of its keys exclude each other. */
+static long insert_next(__u32 i, struct probe *p)
+{
+	__u32 cell = p->first + i;
+	struct nq_object *o = cell_at(cell);
+
+	if (!o)
+		return 1;
+	if (!(shape_of(o) & NQ_USED)) {
+		if (!p->free)
+			p->free = cell + 1;
+	} else if (i < p->reach) {
+		if (is_object_of(o, p->key)) {
+			p->found = cell + 1;
+			return 1;
+		}
+		if (place_of(key_at(o->key)) == p->first)
+			p->used = i + 1;
+	}
+	return p->free && i + 1 >= p->reach;
+}
+
+static __always_inline struct nq_object *insert_locked(struct key key, __u32 place, enum no_object *why)
+{
+	struct probe p = {.key = key, .first = place};
+	__u16 *reach = reach_of(place);
+	struct nq_object *o;
+
+	if (!reach)
+		return 0;
+	p.reach = *reach;
+	bpf_loop(NQ_RUN, insert_next, &p, 0);
+	if (p.found)
+		return cell_at(p.found - 1);
+	o = p.free ? cell_at(p.free - 1) : 0;
+	test_pause();
+	if (!o || !take_room()) {
+		*why = NO_CELL;
+		return 0;
+	}
+	if (p.used < p.free - place)
+		p.used = p.free - place;
+	if (p.used != *reach)
+		*(volatile __u16 *)reach = p.used; /* before the object is there */
+	if (fill_cell(o, key))
+		return o;
+	count_entries(NQ_TABLE_OBJECTS, -1);
+	return 0;
+}
+
+static __noinline struct nq_object *insert(__u64 hi, __u64 lo, enum no_object *why)
+{
+	struct key key = {{hi, lo}};
+	__u32 place = place_of(key), lock_index = place % NQ_INSERT_LOCKS;
+	struct nq_insert_lock *l = bpf_map_lookup_elem(&nq_insert_locks, &lock_index);
+	struct nq_object *o;
+
+	*why = CELL_TAKEN;
+	if (!l || !lock(&l->word))
+		return 0;
+	o = insert_locked(key, place, why);
+	unlock(&l->word);
+	return o;
+}
+
+/* Makes the object of a key that has none, or finds the one that another CPU has made; 0: see why. */
+static __always_inline struct nq_object *new_object(const void *at, enum no_object *why)
+{
+	struct key key = key_at(at);
+
+	return insert(key.word[0], key.word[1], why);
+}
+
+/* Locks the object of a key, as a writer; 0 if another CPU held the lock for too long, or the object was removed. */
 static __always_inline int lock_object(struct nq_object *o, const void *key)
 {
-	__u32 index = NQ_COLLECTING;
-	__u64 *collecting;
-
 	if (!lock(&o->seq))
 		return 0;
-	collecting = bpf_map_lookup_elem(&nq_usage, &index);
-	if (!collecting || !*(volatile __u64 *)collecting) {
-		o->reused = 0;
-		return 1;
-	}
-	if (is_object_of(o, key))
+	if (is_object_of(o, key_at(key)))
 		return 1;
 	unlock(&o->seq);
 	return 0;
 }
 
-/* Removes an object, which is locked and stays so: a waiter gives up instead of writing into an entry that is used again. */
-static __always_inline int remove_locked(struct nq_object *o, const void *key)
+/* Removes an object, which is locked. Its cell is free then. */
+static __always_inline void remove_locked(struct nq_object *o)
 {
-	if (bpf_map_delete_elem(&nq_objects, key))
-		return 0;
+	o->shape = 0;
 	count_entries(NQ_TABLE_OBJECTS, -1);
-	return 1;
+}
+
+/* Has the memory of a key's place on its way. Many of them wait for memory at the same time, unlike the uses that follow. */
+static __always_inline void touch_object(const void *key)
+{
+	struct nq_object *o = cell_at(place_of(key_at(key)));
+
+	if (o)
+		shape_of(o);
 }
 
 #endif

@@ -67,16 +67,22 @@ struct snapshot {
 	__u32 value_sum;
 };
 
-/* Takes the snapshot; 0 if a writer is inside, or the object is not clean, absent or reused. */
-static __always_inline int take_snapshot(const struct nq_object *o, struct snapshot *s)
+/* Takes the snapshot; 0 if a writer is inside, or the object is not clean, absent or another key's. */
+static __always_inline int take_snapshot(const struct nq_object *o, const void *key, struct snapshot *s)
 {
+	const __u16 kind = NQ_USED | NQ_CLEAN | NQ_TOMBSTONE;
+	__u16 shape;
+
 	s->seq = read_begin(&o->seq);
+	shape = o->shape;
+	if ((s->seq & 1) || (shape & kind) != (NQ_USED | NQ_CLEAN) || !is_object_of(o, key_at(key)))
+		return 0;
 	s->version = o->version;
-	s->value_bytes = o->value_bytes;
+	s->value_bytes = shape & NQ_LENGTH;
 	s->value_sum = o->value_sum;
 	s->small[0] = *(__u64 *)o->value;
 	s->small[1] = *(__u64 *)(o->value + 8);
-	if ((s->seq & 1) || !s->version || s->version != o->committed || !is_plain(o) || s->value_bytes > nq_cell_bytes)
+	if (!s->version || s->value_bytes > nq_cell_bytes)
 		return 0;
 	return !was_disturbed(&o->seq, s->seq);
 }
@@ -204,13 +210,15 @@ static __always_inline void count_read(struct nq_work *w, __u32 outcome)
 /* Answers once more from the start, in a frame that holds a reply which a writer disturbed. */
 static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
 {
+	struct nq_base *base;
 	struct snapshot s;
 	struct frame *f;
 	struct reply r;
 	int result;
 
 	for (int i = 1; i < NQ_READ_TRIES; i++) {
-		if (!take_snapshot(o, &s))
+		base = data_of(ctx) + NQ_L4_END;
+		if ((void *)(base + 1) > end_of(ctx) || !take_snapshot(o, &base->key_hi, &s))
 			break;
 		if (resize(ctx, NQ_VERSION_BYTES + s.value_bytes))
 			return drop(0, NQ_OUTCOME_UNROUTABLE);
@@ -234,18 +242,21 @@ static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
 static __always_inline int answer_fast(struct xdp_md *ctx, const struct nq_live *live, struct nq_object *o,
 				       __u64 rest_sum)
 {
-	__u32 value_bytes = *(volatile __u16 *)&o->value_bytes;
+	__u32 value_bytes = shape_of(o) & NQ_LENGTH;
+	const struct nq_base *base;
 	struct snapshot s;
 	struct frame *f;
 	struct reply r;
 	int result;
 
-	if (!is_committed(o) || value_bytes > nq_cell_bytes || resize(ctx, NQ_VERSION_BYTES + value_bytes) ||
-	    !take_snapshot(o, &s) || s.value_bytes != value_bytes)
+	if (!is_committed(o) || value_bytes > nq_cell_bytes || resize(ctx, NQ_VERSION_BYTES + value_bytes))
 		return -1;
 	f = data_of(ctx);
 	if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
 		return XDP_DROP;
+	base = (void *)(f + 1);
+	if (!take_snapshot(o, &base->key_hi, &s) || s.value_bytes != value_bytes)
+		return -1;
 	if (is_costly(value_bytes) && !afford(ip_of(f)->saddr, value_bytes))
 		return -1;
 	r = reply_to(f, live, rest_sum);

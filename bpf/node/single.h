@@ -46,7 +46,7 @@ static __always_inline enum way forwarded_single(struct fast *p, __u32 *w)
 	if (!is_forwarded_read(p, w) || !find_chain(p, w) || !is_member(p) || !permitted(p->live))
 		return WAY_SLOW;
 	o = find_object(w + WORD_KEY);
-	if (!o || !take_snapshot(o, &s) || s.value_bytes != SHORT_VALUE_BYTES)
+	if (!o || !take_snapshot(o, w + WORD_KEY, &s) || s.value_bytes != SHORT_VALUE_BYTES)
 		return WAY_SLOW;
 	return answer_short(p, w, o, &s, NQ_OUTCOME_ANSWERED_TAIL);
 }

@@ -67,43 +67,65 @@ static __always_inline int is_tail(const struct nq_chain_config *c)
 	return c->self + 1 == c->length;
 }
 
+/* Bits of a cell's shape: the length of the value, and what the cell holds. */
+enum nq_shape {
+	NQ_LENGTH = 0x7ff,
+	NQ_TOMBSTONE = 1 << 12,
+	NQ_CLEAN = 1 << 13, /* the newest version is known to be committed */
+	NQ_USED = 1 << 15,  /* else the cell is free */
+};
+_Static_assert(NQ_MAX_VALUE_BYTES <= NQ_LENGTH, "a length fits its bits");
+
 /*
- * One object. seq is a sequence lock: odd while a writer is inside, so that readers need no lock. The header has 48
- * bytes: behind it and the hash table's own 64, a 16-byte value shares one cache line with the header.
+ * One object, in a cell of nq_objects. seq is a sequence lock: odd while a writer is inside, so that readers need no lock.
+ * The header has 48 bytes: a 16-byte value shares one cache line with it.
  */
 struct nq_object {
 	__u32 seq;
-	__u16 value_bytes;
-	__u8 tombstone;
-	__u8 reused; /* made while the agent deletes objects: packets under way may take it for another key's */
+	__u16 shape;	 /* enum nq_shape */
+	__u16 value_sum; /* ones' complement sum of the value, as it stands in memory */
+	__u64 key[2];	 /* as in messages */
 	__u64 version;
-	__u64 committed;
-	__u64 reads;
-	__u64 writes;
-	__u32 value_sum; /* ones' complement sum of the value, as it stands in memory */
-	__u32 mark;	 /* clean: the epoch in which it became so; dirty: see contended.h */
-	__u8 value[];	 /* nq_cell_bytes */
+	__u64 settled; /* clean: the epoch in which it became so; dirty: the committed version */
+	__u32 reads;   /* modulo 2^32, as the next */
+	__u32 writes;
+	__u8 value[]; /* nq_cell_bytes */
 };
 
-/* Neither a tombstone nor reused: readers without the lock may take it. Both bytes come in one load. */
-static __always_inline int is_plain(const struct nq_object *o)
+static __always_inline __u32 value_bytes_of(const struct nq_object *o)
 {
-	const __u32 at = __builtin_offsetof(struct nq_object, tombstone);
+	return o->shape & NQ_LENGTH;
+}
 
-	_Static_assert(__builtin_offsetof(struct nq_object, reused) == at + 1, "bytes of one word");
-	return !*(const __u16 *)&o->tombstone;
+static __always_inline int is_tombstone(const struct nq_object *o)
+{
+	return o->shape & NQ_TOMBSTONE;
 }
 
 /* The object was never written, or was deleted. */
 static __always_inline int is_absent(const struct nq_object *o)
 {
-	return !o->version || o->tombstone;
+	return !o->version || is_tombstone(o);
 }
 
 /* The newest version is known to be committed. */
 static __always_inline int is_committed(const struct nq_object *o)
 {
-	return o->version == o->committed;
+	return o->shape & NQ_CLEAN;
+}
+
+static __always_inline __u64 committed_of(const struct nq_object *o)
+{
+	return is_committed(o) ? o->version : o->settled;
+}
+
+/* Gives an object, which is locked, a newer version; the value is stored by the caller. */
+static __always_inline void set_version_locked(struct nq_object *o, __u64 version, __u32 value_bytes, int tombstone)
+{
+	if (is_committed(o))
+		o->settled = o->version;
+	o->version = version;
+	o->shape = NQ_USED | (tombstone ? NQ_TOMBSTONE : 0) | (value_bytes & NQ_LENGTH);
 }
 
 /*
@@ -153,7 +175,7 @@ struct nq_load {
 	__u64 writes; /* versions applied */
 };
 
-/* Tables whose entries are counted in nq_usage; behind them stands whether the agent deletes objects at present. */
-enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_SESSIONS, NQ_TABLES, NQ_COLLECTING = NQ_TABLES };
+/* Tables whose entries are counted in nq_usage. */
+enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_SESSIONS, NQ_TABLES };
 
 #endif

@@ -167,7 +167,7 @@ static __always_inline struct nq_load *load_of(__u32 shard)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, NQ_TABLES + 1);
+	__uint(max_entries, NQ_TABLES);
 	__type(key, __u32);
 	__type(value, __u64);
 } nq_usage SEC(".maps");
@@ -199,11 +199,14 @@ static __always_inline int drop(__u8 op, __u32 outcome)
 /* Raises the committed version, in a configuration of some epoch. The object is locked. */
 static __always_inline void commit_locked(struct nq_object *o, __u64 version, __u32 epoch)
 {
-	if (version <= o->committed)
+	if (is_committed(o) || version <= o->settled)
 		return;
-	if (version == o->version)
-		o->mark = epoch;
-	o->committed = version;
+	if (version == o->version) {
+		o->settled = epoch;
+		o->shape |= NQ_CLEAN;
+	} else {
+		o->settled = version;
+	}
 }
 
 /* G1: the version of a new write is above the object's own and above the floor. */

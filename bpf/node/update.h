@@ -38,7 +38,7 @@ static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struc
 	w->committed = w->number;
 	if (o) {
 		commit_locked(o, o->version, c->epoch);
-		w->committed = o->committed;
+		w->committed = committed_of(o);
 	}
 	return commit_in_chain(ctx, w, c);
 }
@@ -47,6 +47,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 {
 	struct nq_object *o;
 	struct nq_session *entry;
+	enum no_object no_object = NO_CELL;
 	enum no_session why;
 	int action, late = is_late(c, bpf_be64_to_cpu(w->in.chain.version));
 
@@ -57,7 +58,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 		return drop(w->op, why == NO_ROOM ? NQ_OUTCOME_FULL : NQ_OUTCOME_CONTENDED);
 	o = find_object(&w->in.base.key_hi);
 	if (!o && !late)
-		o = new_object(&w->in.base.key_hi);
+		o = new_object(&w->in.base.key_hi, &no_object);
 	if (!lock(&entry->lock))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (entry->session != w->in.chain.session) {
@@ -65,7 +66,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 	} else if (!o && late) {
 		action = update_locked(ctx, w, c, entry, 0);
 	} else if (!o) {
-		action = drop(w->op, NQ_OUTCOME_FULL);
+		action = drop(w->op, no_object == NO_CELL ? NQ_OUTCOME_FULL : NQ_OUTCOME_CONTENDED);
 	} else if (lock_object(o, &w->in.base.key_hi)) {
 		action = update_locked(ctx, w, c, entry, o);
 		unlock(&o->seq);
@@ -91,7 +92,7 @@ static __always_inline __u32 acknowledge(const void *key, __u64 version, const s
 		outcome = NQ_OUTCOME_ACKED;
 	} else if (version > o->version) {
 		outcome = NQ_OUTCOME_AHEAD;
-	} else if (version > o->committed) {
+	} else if (version > committed_of(o)) {
 		commit_locked(o, version, c->epoch);
 		outcome = NQ_OUTCOME_ACKED;
 	}

@@ -25,7 +25,7 @@
 
 static __always_inline int may_apply(const struct nq_work *w, const struct nq_object *o)
 {
-	return w->value_bytes <= nq_cell_bytes && o->value_bytes <= nq_cell_bytes;
+	return w->value_bytes <= nq_cell_bytes && value_bytes_of(o) <= nq_cell_bytes;
 }
 
 /* Stores a version newer than the object's own: an ADD's result, or the value in the packet. */
@@ -47,9 +47,7 @@ static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, 
 		n = 0;
 		o->value_sum = 0;
 	}
-	o->value_bytes = n;
-	o->tombstone = w->client_op == NQ_OP_DELETE;
-	o->version = version;
+	set_version_locked(o, version, n, w->client_op == NQ_OP_DELETE);
 	o->writes++;
 	if (load)
 		load->writes++;
@@ -89,7 +87,7 @@ static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct 
 		n = sizeof(counter);
 		w->out_value_sum = fold(sum_words(&counter, 2));
 	} else if (source == VALUE_OBJECT) {
-		n = o->value_bytes;
+		n = value_bytes_of(o);
 		w->out_value_sum = o->value_sum;
 	}
 	begin(w, NQ_OP_UPDATE, 0, 0, bpf_htonl(c->epoch));
@@ -268,7 +266,7 @@ static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct
 		}
 		if (!add && !cas_matches(o, operand))
 			return refuse(ctx, w, entry, o, NQ_STATUS_CAS_FAILED);
-		if (add && !absent && o->value_bytes != NQ_COUNTER_BYTES)
+		if (add && !absent && value_bytes_of(o) != NQ_COUNTER_BYTES)
 			return refuse(ctx, w, entry, o, NQ_STATUS_BAD_REQUEST);
 		w->counter = operand;
 		if (!absent)
@@ -286,6 +284,7 @@ static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 {
 	__u64 seq = bpf_be64_to_cpu(w->in.chain.seq);
 	int again = !(nq_without & NQ_RULE_W2) && seq == entry->seq;
+	enum no_object why = NO_CELL;
 	struct nq_object *o;
 	int action;
 
@@ -297,9 +296,11 @@ static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 	if (!o && w->client_op == NQ_OP_CAS && w->in.chain.operand)
 		return refuse(ctx, w, entry, 0, NQ_STATUS_CAS_FAILED);
 	if (!o)
-		o = new_object(&w->in.base.key_hi);
-	if (!o)
+		o = new_object(&w->in.base.key_hi, &why);
+	if (!o && why == NO_CELL)
 		return refuse(ctx, w, entry, 0, NQ_STATUS_FULL);
+	if (!o)
+		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (!lock_object(o, &w->in.base.key_hi))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (again)

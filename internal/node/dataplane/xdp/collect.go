@@ -1,18 +1,14 @@
 package xdp
 
 import (
-	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// Collect implements [dataplane.Plane]. A packet may have looked up an entry before it is deleted, and used again for
-// another key. So from before the first entry is deleted until all packets have ended that were under way at the last,
-// packets compare the entry that they have locked with the one of their key, and new entries have a mark, so that no
-// packet reads them without the lock.
+// Collect implements [dataplane.Plane]. Packets may have found an object before it is removed: each compares the key of
+// the cell that it has locked.
 func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 	t.collecting.Lock()
 	defer t.collecting.Unlock()
@@ -30,28 +26,12 @@ func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 	if err != nil || len(found) == 0 {
 		return left, err
 	}
-	if err := t.blank(true); err != nil {
-		return nil, err
-	}
-	atomic.StoreUint64(&t.usage[collecting], 1)
 	for _, piece := range found {
-		if err = t.collectPiece(piece, left); err != nil {
-			break
+		if err := t.collectPiece(piece, left); err != nil {
+			return left, err
 		}
 	}
-	return left, errors.Join(err, t.collected())
-}
-
-// collected ends a collection, once all packets have ended that may have looked up an entry that was deleted.
-func (t *tables) collected() error {
-	if err := t.quiesce(); err != nil {
-		return fmt.Errorf("waiting for packets under way: %w", err)
-	}
-	if err := t.blank(false); err != nil {
-		return err
-	}
-	atomic.StoreUint64(&t.usage[collecting], 0)
-	return nil
+	return left, nil
 }
 
 // settle waits until no packet is handled by a configuration that was replaced.
@@ -64,15 +44,7 @@ func (t *tables) settle() error {
 	return t.outlast()
 }
 
-// blank says how new entries begin: with another sequence number than before, and marked while entries are deleted.
-func (t *tables) blank(reused bool) error {
-	if err := t.table.begin(reused); err != nil {
-		return fmt.Errorf("collecting tombstones: %w", err)
-	}
-	return nil
-}
-
-// collectPiece deletes objects while no walk goes on.
+// collectPiece removes objects while no walk goes on.
 func (t *tables) collectPiece(keys []tableKey, left map[uint16]dataplane.Tombstones) error {
 	t.turns.take(background)
 	defer t.turns.end(background)

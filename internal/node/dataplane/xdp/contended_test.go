@@ -20,7 +20,7 @@ import (
 // versions change.
 func TestContended(t *testing.T) {
 	roottest.Need(t)
-	m, ring := newContendedHead(t)
+	m, ring := newContendedHead(t, newSecret())
 	key := wire.Key{Hi: 1, Lo: 2}
 	now, request, seq := testNow, uint64(0), uint64(0)
 	step := func(message wire.Message, from netip.AddrPort) {
@@ -76,14 +76,57 @@ func TestContended(t *testing.T) {
 	}
 }
 
+// TestContendedTogether refuses the CAS of two keys of one place in turns: each is reported.
+func TestContendedTogether(t *testing.T) {
+	roottest.Need(t)
+	m, ring := newContendedHead(t, secret{})
+	now, seq := testNow, uint64(0)
+	send := func(op wire.Op, key wire.Key) {
+		t.Helper()
+		seq++
+		message := wire.Message{Op: op, Session: 1, Seq: seq, Epoch: 1, Key: key, Request: seq}
+		if err := m.SetClock(now); err != nil {
+			t.Fatal(err)
+		}
+		in := frame.Append(nil, &frame.Packet{From: at(9), To: conformance.Me, Message: message.Append(nil)})
+		if action, _, err := m.Run(in); err != nil || action == Passed {
+			t.Fatal(action, err)
+		}
+	}
+	keys := []wire.Key{{Hi: 1, Lo: 2}, {Hi: 3, Lo: 4}}
+	told := make(map[wire.Key]int)
+	for _, key := range keys {
+		send(wire.OpPut, key)
+	}
+	for range 4 {
+		for _, key := range keys {
+			send(wire.OpCAS, key)
+			for ring.AvailableBytes() > 0 {
+				record, err := ring.Read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				told[keyOf(record.RawSample[:keyBytesInTables])]++
+			}
+		}
+		now += uint64(dataplane.ContendedAfter)
+	}
+	for _, key := range keys {
+		if told[key] == 0 {
+			t.Errorf("key %v was not reported, others: %v", key, told)
+		}
+	}
+}
+
 // newContendedHead returns the head of a chain of two, and the ring of its contended keys.
-func newContendedHead(t *testing.T) (*Offline, *ringbuf.Reader) {
+func newContendedHead(t *testing.T, places secret) (*Offline, *ringbuf.Reader) {
 	t.Helper()
 	m, err := NewOffline(conformance.Me, conformance.Net)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
+	m.secret = places
 	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4}); err != nil {
 		t.Fatal(err)
 	}

@@ -45,9 +45,6 @@ func newBatch(stride int) *batch {
 	return b
 }
 
-// headersOnly has nq_export leave out the values.
-func (b *batch) headersOnly() { native.PutUint32(b.data[8:], 1) }
-
 func (b *batch) reset() { b.count, b.data = 0, b.data[:batchHeader] }
 
 func (b *batch) full() bool { return len(b.data)+b.stride > batchBytes }

@@ -17,7 +17,7 @@ const identityPin = "identity"
 
 // tableVersion is the meaning of the pinned tables. A change after which an older or newer program could not go on with
 // them counts it up; any other change of the program leaves it, so that a node can be upgraded under load.
-const tableVersion = 5
+const tableVersion = 6
 
 // identity is the common part of all programs that run on one set of pinned tables, one after the other. The sizes of
 // tables are not here: the kernel knows them.

@@ -42,16 +42,38 @@ type nqChainConfig struct {
 
 // nqObject is the header of an object; the cell with its value follows.
 type nqObject struct {
-	Seq        uint32
-	ValueBytes uint16
-	Tombstone  uint8
-	Reused     uint8
-	Version    uint64
-	Committed  uint64
-	Reads      uint64
-	Writes     uint64
-	ValueSum   uint32
-	Mark       uint32
+	Seq      uint32
+	Shape    uint16
+	ValueSum uint16
+	Key      [16]byte
+	Version  uint64
+	Settled  uint64
+	Reads    uint32
+	Writes   uint32
+}
+
+// committed is the newest version that is known to be committed.
+func (h *nqObject) committed() uint64 {
+	if h.Shape&shapeClean != 0 {
+		return h.Version
+	}
+	return h.Settled
+}
+
+// epoch is the one in which the object became clean; 0: it is dirty.
+func (h *nqObject) epoch() uint32 {
+	if h.Shape&shapeClean != 0 {
+		return uint32(h.Settled)
+	}
+	return 0
+}
+
+// object is the object with this header, whose value stands in a cell.
+func (h *nqObject) object(cell []byte) chain.Object {
+	return chain.Object{
+		Version: h.Version, Committed: h.committed(), Epoch: h.epoch(), Tombstone: h.Shape&shapeTombstone != 0,
+		Reads: uint64(h.Reads), Writes: uint64(h.Writes), Value: append([]byte(nil), cell[:h.Shape&shapeLength]...),
+	}
 }
 
 type nqSessionKey struct {
@@ -80,8 +102,7 @@ type nqHolder struct {
 type nqBatch struct {
 	Count    uint32
 	Stride   uint32
-	Headers  uint32
-	Reserved uint32
+	Reserved [2]uint32
 }
 
 // nqRecord is the header of an object in a batch; its value follows.
@@ -131,15 +152,13 @@ type nqPortCell struct {
 
 const (
 	objectBytes = 48 // of nqObject
-	hashBytes   = 64 // that the kernel's hash table puts before an entry's value, a 16-byte key included
 	lineBytes   = 64
 )
 
-// cellBytes is the room for a value in the objects table: at least o.CellBytes, and such that every entry begins on
+// cellBytes is the room for a value in the objects table: at least o.CellBytes, and such that every cell begins on
 // a cache line.
 func cellBytes(o chain.Options) int {
-	entry := hashBytes + objectBytes + o.CellBytes
-	return (entry+lineBytes-1)/lineBytes*lineBytes - hashBytes - objectBytes
+	return (objectBytes+o.CellBytes+lineBytes-1)/lineBytes*lineBytes - objectBytes
 }
 
 func keyBytes(k wire.Key) [16]byte {
@@ -230,42 +249,6 @@ func sessionKeyOf(k chain.SessionKey) nqSessionKey {
 
 func (k nqSessionKey) sessionKey() chain.SessionKey {
 	return chain.SessionKey{Session: binary.BigEndian.Uint64(k.Session[:]), Shard: uint16(k.Shard)}
-}
-
-// decodeObject reads an entry of the objects table.
-func decodeObject(entry []byte) (nqObject, chain.Object, error) {
-	var h nqObject
-	if _, err := binary.Decode(entry, binary.NativeEndian, &h); err != nil {
-		return h, chain.Object{}, err
-	}
-	o := chain.Object{
-		Version: h.Version, Committed: h.Committed, Tombstone: h.Tombstone != 0, Reads: h.Reads, Writes: h.Writes,
-	}
-	if o.Clean() {
-		o.Epoch = h.Mark
-	}
-	o.Value = append(o.Value, entry[objectBytes:objectBytes+min(int(h.ValueBytes), len(entry)-objectBytes)]...)
-	return h, o, nil
-}
-
-// encodeObject writes an entry of the objects table of the given size.
-func encodeObject(o chain.Object, bytes int) ([]byte, error) {
-	entry, err := encodeHeader(&nqObject{
-		ValueBytes: uint16(len(o.Value)), Tombstone: flag(o.Tombstone), Version: o.Version, Committed: o.Committed,
-		Reads: o.Reads, Writes: o.Writes, ValueSum: valueSum(o.Value), Mark: o.Epoch,
-	}, bytes)
-	if err != nil {
-		return nil, err
-	}
-	copy(entry[objectBytes:], o.Value)
-	return entry, nil
-}
-
-// encodeHeader writes an entry without a value.
-func encodeHeader(h *nqObject, bytes int) ([]byte, error) {
-	entry := make([]byte, bytes)
-	_, err := binary.Encode(entry, binary.NativeEndian, h)
-	return entry, err
 }
 
 // valueSum is the sum as the program keeps it: of words as they stand in memory, in the CPU's byte order.

@@ -19,7 +19,7 @@ import (
 
 // pinned are the maps that outlive the process. The others hold nothing that is missed after it.
 var pinned = []string{
-	"nq_live", "nq_chains", "nq_objects", "nq_sessions", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
+	"nq_live", "nq_chains", "nq_objects", "nq_reaches", "nq_insert_locks", "nq_sessions", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
 	"nq_groups", "nq_descriptors", "nq_next_descriptor", "nq_keys", "nq_heart", "nq_programs",
 	"nq_holders",
 }
@@ -39,6 +39,7 @@ type objects struct {
 	Export         *ebpf.Program `ebpf:"nq_export"`
 	Import         *ebpf.Program `ebpf:"nq_import"`
 	Collect        *ebpf.Program `ebpf:"nq_collect"`
+	GiveUp         *ebpf.Program `ebpf:"nq_give_up"`
 	ExportSessions *ebpf.Program `ebpf:"nq_export_sessions"`
 	ImportSessions *ebpf.Program `ebpf:"nq_import_sessions"`
 	DropSessions   *ebpf.Program `ebpf:"nq_drop_sessions"`
@@ -48,7 +49,9 @@ type objects struct {
 	Live      *ebpf.Map `ebpf:"nq_live"`
 	Chains    *ebpf.Map `ebpf:"nq_chains"`
 	Objects   *ebpf.Map `ebpf:"nq_objects"`
-	Blank     *ebpf.Map `ebpf:"nq_blank"`
+	Reaches   *ebpf.Map `ebpf:"nq_reaches"`
+	Inserts   *ebpf.Map `ebpf:"nq_insert_locks"`
+	Refusals  *ebpf.Map `ebpf:"nq_refusals"`
 	Sessions  *ebpf.Map `ebpf:"nq_sessions"`
 	Holders   *ebpf.Map `ebpf:"nq_holders"`
 	Counters  *ebpf.Map `ebpf:"nq_counters"`
@@ -68,7 +71,7 @@ type objects struct {
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
 		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSessions, o.SetHeart, o.Export, o.Import, o.ExportSessions,
-		o.ImportSessions, o.Collect,
+		o.ImportSessions, o.Collect, o.GiveUp,
 	} {
 		p.Close()
 	}
@@ -84,7 +87,7 @@ func (o *objects) maps() map[string]*ebpf.Map {
 		"nq_counters": o.Counters, "nq_loads": o.Loads, "nq_usage": o.Usage, "nq_punts": o.Punts,
 		"nq_contended": o.Contended, "nq_ports": o.Ports, "nq_port_cells": o.Cells, "nq_groups": o.Groups,
 		"nq_keys": o.Keys, "nq_heart": o.Heart, "nq_programs": o.Programs, "nq_answered": o.Answered,
-		"nq_blank": o.Blank, "nq_holders": o.Holders,
+		"nq_reaches": o.Reaches, "nq_insert_locks": o.Inserts, "nq_refusals": o.Refusals, "nq_holders": o.Holders,
 	}
 }
 
@@ -108,6 +111,9 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_answer_rate":     uint32(o.AnswerRate),
 		"nq_contended_ns":    uint32(dataplane.ContendedAfter),
 		"nq_weak_memory":     weakMemory(),
+		"nq_places":          uint32(places(o)),
+		"nq_max_objects":     uint32(min(o.MaxObjects, math.MaxUint32)),
+		"nq_secret":          newSecret(),
 	}
 }
 
@@ -161,18 +167,17 @@ func resize(spec *ebpf.CollectionSpec, o chain.Options) error {
 			m.MaxEntries, m.ValueSize = cmp.Or(size.rows, m.MaxEntries), cmp.Or(size.value, m.ValueSize)
 		}
 	}
-	resizeObjects(spec, o)
 	if m := spec.Maps["nq_sessions"]; m != nil && o.MaxSessions > sessionsAtOnce {
 		m.Flags |= unix.BPF_F_NO_PREALLOC
 	}
-	return nil
+	return resizeObjects(spec, o)
 }
 
 // ErrStalePins says that the pins found belong to a data plane of another shape.
 var ErrStalePins = errors.New("a data plane with other options, or of another version, is pinned there")
 
 // load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there. hashFlags
-// are of the tables of objects and sessions.
+// are of the table of sessions.
 func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects, error) {
 	spec, err := prepare(o, c)
 	if err != nil {
@@ -193,9 +198,7 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 
 // loadSpec loads what prepare returned.
 func loadSpec(spec *ebpf.CollectionSpec, options ebpf.CollectionOptions, hashFlags uint32) (*objects, error) {
-	for _, name := range []string{"nq_objects", "nq_sessions"} {
-		spec.Maps[name].Flags |= hashFlags
-	}
+	spec.Maps["nq_sessions"].Flags |= hashFlags
 	out := new(objects)
 	if err := spec.LoadAndAssign(out, &options); err != nil {
 		return nil, explainLoad(err, options.Maps.PinPath)

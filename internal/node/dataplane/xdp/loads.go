@@ -19,8 +19,6 @@ const (
 	tableObjects = iota
 	tableSessions
 	countedTables
-	collecting   = countedTables
-	usageEntries = countedTables + 1
 )
 
 // loadStep is the number of shards of which a row of nq_loads has a multiple, and counterRow how long one of
@@ -101,7 +99,7 @@ func (t *tables) Usage() (dataplane.Usage, error) {
 // Memory implements [dataplane.Plane].
 func (t *tables) Memory() (sum uint64, err error) {
 	for _, m := range []*ebpf.Map{
-		t.objects.Objects, t.objects.Sessions, t.objects.Chains, t.objects.Live, t.objects.Counters, t.objects.Loads,
+		t.objects.Objects, t.objects.Reaches, t.objects.Sessions, t.objects.Chains, t.objects.Live, t.objects.Counters, t.objects.Loads,
 	} {
 		info, err := m.Info()
 		if err != nil {

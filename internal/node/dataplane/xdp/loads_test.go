@@ -12,7 +12,7 @@ import (
 func TestUsageIsCheap(t *testing.T) {
 	o := chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4}
 	l := newLone(t, o)
-	usage, err := mapArray[uint64](l.objects.Usage, usageEntries)
+	usage, err := mapArray[uint64](l.objects.Usage, countedTables)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,9 @@ import (
 // markPin is the file name under which the mark of detours is pinned.
 const markPin = mapPin + "mark"
 
+// secretPin is that of the secret of the places of objects.
+const secretPin = mapPin + "secret"
+
 // mark tells frames that take a detour from those that came in: see detour.h.
 type mark [5]byte
 
@@ -22,26 +26,57 @@ func newMark() (m mark) {
 	return m
 }
 
-// keepMark returns the mark of the data plane that is pinned in a directory, or pins a new one. All programs on one set
-// of tables have the same mark: those of a port are replaced one after the other, and a frame that the old one at XDP
-// marked meets the new one at tc ingress.
-func keepMark(pin string) (m mark, err error) {
-	path := filepath.Join(pin, markPin)
-	kept, err := ebpf.LoadPinnedMap(path, nil)
-	if errors.Is(err, os.ErrNotExist) {
-		kept, err = ebpf.NewMap(&ebpf.MapSpec{Name: markPin, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(m)), MaxEntries: 1})
-		if err == nil {
-			err = errors.Join(kept.Put(uint32(0), newMark()), kept.Pin(path))
-		}
+// secret is a part of the places of objects, so that no client can choose keys with one place: see objects.h.
+type secret [2]uint64
+
+// newSecret returns a random secret, of odd numbers.
+func newSecret() (s secret) {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	for i := range s {
+		s[i] = native.Uint64(b[8*i:]) | 1
 	}
-	if kept != nil {
-		defer kept.Close()
+	return s
+}
+
+// keepRandom returns the random constants of the data plane that is pinned in a directory, or pins new ones. All programs
+// on one set of tables have the same: those of a port are replaced one after the other, and a frame that the old one at XDP
+// marked meets the new one at tc ingress.
+func keepRandom(pin string) (m mark, s secret, err error) {
+	if m, err = keep(pin, markPin, newMark()); err == nil {
+		s, err = keep(pin, secretPin, newSecret())
+	}
+	return m, s, err
+}
+
+// keep returns the value that is pinned under a name, or pins this one.
+func keep[T any](pin, name string, fresh T) (T, error) {
+	kept, err := kept[T](pin, name)
+	if !errors.Is(err, os.ErrNotExist) {
+		return kept, err
+	}
+	m, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: name, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(binary.Size(fresh)), MaxEntries: 1,
+	})
+	if err == nil {
+		defer m.Close()
+		err = errors.Join(m.Put(uint32(0), fresh), m.Pin(filepath.Join(pin, name)))
 	}
 	if err != nil {
-		return m, fmt.Errorf("keeping the mark of detours below %s: %w", pin, err)
+		return fresh, fmt.Errorf("pinning %s below %s: %w", name, pin, err)
 	}
-	if err := kept.Lookup(uint32(0), &m); err != nil {
-		return m, errors.Join(staleError(pin), err)
+	return fresh, nil
+}
+
+// kept returns the value that is pinned under a name.
+func kept[T any](pin, name string) (value T, err error) {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(pin, name), nil)
+	if err != nil {
+		return value, fmt.Errorf("%s: %w", filepath.Join(pin, name), err)
 	}
-	return m, nil
+	defer m.Close()
+	if err := m.Lookup(uint32(0), &value); err != nil {
+		return value, errors.Join(staleError(pin), err)
+	}
+	return value, nil
 }

@@ -52,7 +52,7 @@ type Nearby struct {
 }
 
 // nearbyTables are the tables of a node that the program uses.
-var nearbyTables = []string{"nq_live", "nq_heart", "nq_objects", "nq_loads"}
+var nearbyTables = []string{"nq_live", "nq_heart", "nq_objects", "nq_reaches", "nq_loads"}
 
 func newNearby() *Nearby { return &Nearby{areas: make(chan uint32, nearbyAreas), pin: -1} }
 
@@ -94,7 +94,12 @@ func (n *Nearby) open(pin string, id *identity) error {
 		defer m.Close() // the program keeps it
 		tables[name] = m
 	}
-	err := n.load(tables, int(id.CellBytes), constants{
+	s, err := kept[secret](pin, secretPin)
+	if err != nil {
+		return err
+	}
+	err = n.load(tables, int(id.CellBytes), constants{
+		"nq_secret": s, "nq_places": tables["nq_reaches"].MaxEntries() * lineReaches,
 		"nq_shard_mask": id.ShardMask, "nq_cell_bytes": id.CellBytes, "nq_weak_memory": weakMemory(),
 		"nq_without": uint16(id.Without) | uint16(id.WithoutHigh)<<8,
 	})

@@ -194,7 +194,7 @@ func (l *lone) nearby(t *testing.T, o chain.Options, pause uint32) *Nearby {
 	n := newNearby()
 	if err := n.load(l.objects.maps(), o.CellBytes, constants{
 		"nq_shard_mask": uint32(o.Shards - 1), "nq_cell_bytes": uint32(o.CellBytes), "nq_weak_memory": weakMemory(),
-		"nq_test_pause": pause,
+		"nq_test_pause": pause, "nq_secret": secret{}, "nq_places": uint32(places(o)),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,11 @@ func TestNearbyOfDeletedEntries(t *testing.T) {
 	const rounds, keys = 20000, 2
 	o := chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 2, MaxSessions: 4}
 	l := newLone(t, o)
-	table := newObjectTable(l.objects, o, new(uint64))
+	table, err := mapObjects(l.objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { table.close() })
 	readers := []*Nearby{l.nearby(t, o, 0), l.nearby(t, o, longPause)}
 	var over atomic.Bool
 	value := func(key uint64) string { return string(binary.BigEndian.AppendUint64(make([]byte, 8), key)) }
@@ -291,7 +295,7 @@ func TestNearbyOfDeletedEntries(t *testing.T) {
 				if i == rounds-1 {
 					break
 				}
-				if err := errors.Join(table.begin(false), table.remove([]tableKey{keyBytes(key)})); err != nil { // as Collect does
+				if err := table.remove([]tableKey{keyBytes(key)}); err != nil {
 					return err
 				}
 			}

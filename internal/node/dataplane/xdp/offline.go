@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -40,7 +41,11 @@ type Offline struct {
 	link    link.Link
 	nearby  *Nearby
 	change  Change // nil: none
+	secret  secret
 }
+
+// offlineSecret gives each run the same places.
+var offlineSecret = secret{0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}
 
 // Action is the program's decision on a frame.
 type Action uint8
@@ -63,7 +68,7 @@ func NewOffline(self netip.AddrPort, network netip.Prefix) (*Offline, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("BPF needs privileges: run as root: %w", err)
 	}
-	m := &Offline{self: self, network: network}
+	m := &Offline{self: self, network: network, secret: offlineSecret}
 	var err error
 	if m.bed, err = NewBed(macOf(self.Addr().As4()), m.wire); err != nil {
 		return nil, err
@@ -124,9 +129,7 @@ func (m *Offline) Clear() error {
 	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
 		return err
 	}
-	if err := m.table.clear(); err != nil {
-		return err
-	}
+	m.table.clear()
 	emptied := []*ebpf.Map{m.objects.Sessions}
 	if m.options.AnswerRate > 0 {
 		emptied = append(emptied, m.objects.Answered)
@@ -156,6 +159,7 @@ func (m *Offline) load(o chain.Options) error {
 	c.transit(m.Transit)
 	c["nq_test_ifindex"] = uint32(m.ifindex)
 	c["nq_test_clock"] = flag(true)
+	c["nq_secret"] = m.secret
 	spec, err := prepare(o, c)
 	if err != nil {
 		return err
@@ -214,7 +218,13 @@ func (m *Offline) ReadNearby(
 func (m *Offline) Grant(shard uint16, until uint64) { m.shards.grant(shard, until) }
 
 // PutObject stores an object as if the chain had.
-func (m *Offline) PutObject(k wire.Key, o chain.Object) error { return m.table.put(k, o) }
+func (m *Offline) PutObject(k wire.Key, o chain.Object) error {
+	if err := m.objects.importObjects([]dataplane.KeyedObject{{Key: k, Object: o}}, m.options); err != nil {
+		return err
+	}
+	m.table.setUses(k, o.Reads, o.Writes)
+	return nil
+}
 
 // PutSession stores a session as if the chain had.
 func (m *Offline) PutSession(k chain.SessionKey, s chain.Session) error {
@@ -297,7 +307,7 @@ func (m *Offline) Counts() chain.Counters {
 }
 
 // AllObjects returns all objects of the node.
-func (m *Offline) AllObjects() (map[wire.Key]chain.Object, error) { return m.table.all() }
+func (m *Offline) AllObjects() (map[wire.Key]chain.Object, error) { return m.table.all(), nil }
 
 // AllSessions returns the sessions that the node has.
 func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {

@@ -184,7 +184,7 @@ func (p *Plane) load(o *Options) (err error) {
 	c.transit(o.Transit)
 	c.pods(o.Pods)
 	if o.Pin != "" {
-		if c["nq_mark"], err = keepMark(o.Pin); err != nil {
+		if c["nq_mark"], c["nq_secret"], err = keepRandom(o.Pin); err != nil {
 			return err
 		}
 	}

@@ -18,32 +18,32 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// reuser is the head of two nodes. It has room for one object, which is deleted while a packet is paused between lookup
-// and use, and the entry is used again for another key before the packet goes on.
+// reuser is the head of two nodes. It has room for one object, which is removed while a packet is paused between lookup
+// and use, and the cell is used again for another key before the packet goes on.
 type reuser struct {
 	tables
 	paused  *objects // programs on the same tables, for that packet
 	cell    int
 	seq     uint64
 	packets atomic.Uint64 // odd while the packet is under way
-	deleted func() error  // called once, when the object is deleted
-	stored  bool          // another one has been stored there meanwhile
-
-	preempted bool // the packet is a program at a system call, which nothing waits for
+	stored  bool          // another object has been stored in its cell meanwhile
 }
 
 // stopped is for how many iterations packets are paused: long enough to delete an object and store another one.
 const stopped = 1_000_000
 
-func newReuser(t *testing.T, cell int) *reuser {
-	o := chain.Options{Shards: 1, CellBytes: cell, MaxObjects: 1, MaxSessions: 4, Relay: true}
+func newReuser(t *testing.T, cell int) *reuser { return newReuserOf(t, cell, 1) }
+
+func newReuserOf(t *testing.T, cell, room int) *reuser {
+	o := chain.Options{Shards: 1, CellBytes: cell, MaxObjects: room, MaxSessions: 4, Relay: true}
 	r := &reuser{cell: cell, paused: new(objects)}
 	r.objects = newLone(t, o).objects
-	if err := r.open(o, r.outlastPacket); err != nil {
+	if err := r.open(o, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.shards.close() })
 	c := constantsOf(conformance.Me, o)
+	c["nq_secret"] = secret{}
 	c["nq_test_pause"] = uint32(stopped)
 	spec, err := prepare(o, c)
 	if err == nil {
@@ -54,19 +54,6 @@ func newReuser(t *testing.T, cell int) *reuser {
 	}
 	t.Cleanup(r.paused.close)
 	return r
-}
-
-// outlastPacket waits until the packet has ended that is under way.
-func (r *reuser) outlastPacket() error {
-	var err error
-	if f := r.deleted; f != nil {
-		r.deleted = nil
-		err = f()
-	}
-	if !r.preempted {
-		r.waitForPacket()
-	}
-	return err
 }
 
 func (r *reuser) waitForPacket() {
@@ -136,17 +123,16 @@ func (r *reuser) replace(old, next uint64, begin func()) error {
 		return err
 	}
 	begin()
-	r.stored, r.deleted = false, func() error {
-		err := r.store(wire.OpPut, next, r.value(next))
-		if errors.Is(err, dataplane.ErrFull) { // the packet went on too soon, and wrote the first key again
-			return nil
-		}
-		r.stored = true
-		return err
-	}
 	_, err = r.Collect()
+	if err == nil {
+		err = r.store(wire.OpPut, next, r.value(next))
+	}
+	r.stored = err == nil
 	r.waitForPacket()
-	if r.deleted = nil; err != nil || !r.stored {
+	if errors.Is(err, dataplane.ErrFull) { // the packet went on too soon, and wrote the first key again
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	o, found, err := r.Object(wire.Key{Hi: next})
@@ -221,17 +207,12 @@ func TestWritesOfReusedEntries(t *testing.T) {
 }
 
 // TestCopiesOfReusedEntries copies no object as that of another key, and takes none over in place of another key's,
-// though older kernels preempt these programs, and nothing waits for them then.
+// though older kernels preempt these programs.
 func TestCopiesOfReusedEntries(t *testing.T) {
 	for _, cell := range []int{16, 200} {
 		options := chain.Options{CellBytes: cell}
-		preempted := func(t *testing.T) *reuser {
-			r := newReuser(t, cell)
-			r.preempted = true
-			return r
-		}
 		t.Run(fmt.Sprint("copy of ", cell, " bytes"), func(t *testing.T) {
-			preempted(t).beside(t, func(r *reuser, key uint64) error {
+			newReuser(t, cell).beside(t, func(r *reuser, key uint64) error {
 				o, found, err := r.paused.object(wire.Key{Hi: key}, recordBytes(options))
 				if err == nil && found && !o.Tombstone && !bytes.Equal(o.Value, r.value(key)) {
 					err = fmt.Errorf("a copy of key %d is %x", key, o.Value)
@@ -241,7 +222,7 @@ func TestCopiesOfReusedEntries(t *testing.T) {
 		})
 		t.Run(fmt.Sprint("takeover of ", cell, " bytes"), func(t *testing.T) {
 			version := uint64(0)
-			preempted(t).beside(t, func(r *reuser, key uint64) error {
+			newReuser(t, cell).beside(t, func(r *reuser, key uint64) error {
 				version += 1 << 32
 				o := chain.Object{Version: version, Value: r.value(key)}
 				err := r.paused.importObjects([]dataplane.KeyedObject{{Key: wire.Key{Hi: key}, Object: o}}, options)
@@ -296,41 +277,4 @@ func (r *reuser) beside(t *testing.T, packet func(r *reuser, key uint64) error) 
 		t.Skip("no entry was used again beside a packet: on one CPU, none is")
 	}
 	t.Logf("%d entries were used again", met)
-}
-
-// TestTakeoverWhileObjectsAreDeleted takes over from an agent that was killed while it deleted objects: new entries are
-// read without the lock again.
-func TestTakeoverWhileObjectsAreDeleted(t *testing.T) {
-	o := testOptions(t)
-	inNamespace(t, func() error {
-		p, err := Open(o)
-		if err != nil {
-			return err
-		}
-		atomic.StoreUint64(&p.usage[collecting], 1)
-		if err := p.Close(); err != nil {
-			return err
-		}
-		if p, err = Open(o); err != nil {
-			return err
-		}
-		defer p.Close()
-		if n := atomic.LoadUint64(&p.usage[collecting]); n != 0 {
-			return fmt.Errorf("objects are deleted still: %d", n)
-		}
-		if err := configureLone(p); err != nil {
-			return err
-		}
-		if answered, err := send(p, putMessage(1, "new")); err != nil || !answered {
-			return fmt.Errorf("put: answered %v, %w", answered, err)
-		}
-		entry, err := p.table.entries.LookupBytes(keyBytes(wire.Key{Hi: 1}))
-		if err != nil || entry == nil {
-			return fmt.Errorf("lookup: %w", err)
-		}
-		if h, _, err := decodeObject(entry); err != nil || h.Reused != 0 {
-			return fmt.Errorf("the entry is marked: %d, %w", h.Reused, err)
-		}
-		return nil
-	})
 }

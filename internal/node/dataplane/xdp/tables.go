@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 
@@ -42,17 +41,14 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	if t.counts, err = mapCounts(t.objects, o.Shards); err != nil {
 		return err
 	}
-	if t.usage, err = mapArray[uint64](t.objects.Usage, usageEntries); err != nil {
+	if t.usage, err = mapArray[uint64](t.objects.Usage, countedTables); err != nil {
 		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
-	t.table = newObjectTable(t.objects, o, &t.usage[tableObjects])
 	if t.holders, err = mapArray[nqHolder](t.objects.Holders, wire.SessionHolders); err != nil {
 		return fmt.Errorf("mapping the table of holders of sessions: %w", err)
 	}
-	if atomic.LoadUint64(&t.usage[collecting]) != 0 { // a predecessor was killed meanwhile
-		return t.collected()
-	}
-	return nil
+	t.table, err = mapObjects(t.objects)
+	return err
 }
 
 func (t *tables) close() error {
@@ -62,6 +58,9 @@ func (t *tables) close() error {
 	}
 	if t.counts != nil {
 		errs = append(errs, t.counts.close())
+	}
+	if t.table != nil {
+		errs = append(errs, t.table.close())
 	}
 	if t.usage != nil {
 		errs = append(errs, unmapArray(t.usage))

@@ -60,12 +60,13 @@ func Processed(object io.ReaderAt) (map[string]int, error) {
 	return processed, nil
 }
 
-// onTrial gives an object small tables and a node's constants. The mark, which is random, is left out: what the
+// onTrial gives an object small tables and a node's constants. The mark and the secret, which are random, are left out: what the
 // verifier processes depends on the values of constants.
 func onTrial(spec *ebpf.CollectionSpec) error {
 	o := chain.Options{Shards: 1, CellBytes: 64, MaxObjects: trialRows, MaxSessions: trialRows}
 	c := constantsOf(anyNode, o)
 	delete(c, "nq_mark")
+	delete(c, "nq_secret")
 	for name, value := range c {
 		v := spec.Variables[name]
 		if v == nil || v.Size() != uint32(binary.Size(value)) {
