@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"sync"
-
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -23,17 +21,10 @@ func (f *frame) free() {
 	}
 }
 
-// largeAnswer is the size in bytes from which messages are decoded one at a time: while a message is decoded, its bytes
-// are in memory three times.
-const largeAnswer = 8 << 20
-
 // codec leaves frames alone and gives everything else to the codec of Protocol Buffers, whose name it has on the wire.
-type codec struct {
-	encoding.CodecV2
-	large *sync.Mutex // held while a large message is decoded
-}
+type codec struct{ encoding.CodecV2 }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name), new(sync.Mutex)} }
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
 // Marshal returns the frame's bytes. The transport frees its reference; the frame keeps its own.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -62,10 +53,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		data.Ref()
 		f.data = data
 		return nil
-	}
-	if data.Len() >= largeAnswer {
-		c.large.Lock()
-		defer c.large.Unlock()
 	}
 	return c.CodecV2.Unmarshal(data, v)
 }
