@@ -20,9 +20,9 @@
 #include "tables.h"
 
 volatile const __u64 nq_secret[2] = {1, 1}; /* odd numbers */
-volatile const __u32 nq_places = 1;	 /* more cells follow those of places */
-volatile const __u32 nq_max_objects = 1; /* of them; the table has more cells */
-volatile const __u32 nq_test_pause = 0;	 /* see test_pause() */
+volatile const __u32 nq_places = 1;	    /* more cells follow those of places */
+volatile const __u32 nq_max_objects = 1;    /* of them; the table has more cells */
+volatile const __u32 nq_test_pause = 0;	    /* see test_pause() */
 
 enum nq_run {
 	NQ_RUN = 1024,	 /* the longest reach; some hundred is the longest that occurs */
