@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -22,6 +23,7 @@ type reservation struct {
 	charged  int   // as the request arrives
 	answered int   // of an answer that was received from elsewhere and is not encoded yet
 	late     *bool // whether the request did not arrive in time
+	ranges   int   // that the request reads: see [Call.Reads]
 	closed   bool  // the handler has ended: nothing is taken any more
 }
 
@@ -207,13 +209,32 @@ func (s *Call) Receive(ctx context.Context, answer any, receive func() error) er
 // ReceiveNow is [Call.Receive] for an answer for which others than this call's client wait: it does not wait until the
 // client reads. It may be called when the handler has ended.
 func (s *Call) ReceiveNow(ctx context.Context, answer any, receive func() error) error {
-	if err := s.conn.server.answers.Acquire(ctx, 1); err != nil {
+	slots, n := s.slots()
+	if err := slots.Acquire(ctx, n); err != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	defer s.conn.server.answers.Release(1)
+	defer slots.Release(n)
 	err := receive()
 	if err == nil {
 		s.holds(size(answer))
 	}
 	return err
+}
+
+// Reads says how many ranges the call's request reads: its answer may have all keys as many times.
+func (s *Call) Reads(ranges int) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.reserved.ranges = ranges
+}
+
+// slots returns the slots of which the answer takes some while it is received, and how many. An answer of several ranges
+// has other slots than the rest, which does not wait for it.
+func (s *Call) slots() (*semaphore.Weighted, int64) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if n := s.reserved.ranges; n > 1 {
+		return s.conn.server.ranges, int64(min(n, serverAnswers))
+	}
+	return s.conn.server.answers, 1
 }

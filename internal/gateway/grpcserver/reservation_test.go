@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -209,5 +211,44 @@ func TestAnnouncedRequests(t *testing.T) {
 	large := wrapperspb.Bytes(make([]byte, largeBytes/2))
 	if err := dial(t, s.address).Invoke(within(t), echo, large, &out); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnswersOfManyRanges: while an answer of many ranges is received, none other of several ranges is, and all others may
+// be.
+func TestAnswersOfManyRanges(t *testing.T) {
+	type free struct{ answers, ranges bool } // slots for all
+	ranges, seen := make(chan int, 1), make(chan free, 1)
+	all := func(w *semaphore.Weighted) bool {
+		got := w.TryAcquire(serverAnswers)
+		if got {
+			w.Release(serverAnswers)
+		}
+		return got
+	}
+	s := startServer(t, func(o *Options) {
+		o.Handle = func(_ string, stream grpc.ServerStream) error {
+			call := stream.(*Call)
+			call.Reads(<-ranges)
+			return call.ReceiveNow(call.Context(), new(wrapperspb.BytesValue), func() error {
+				server := call.conn.server
+				seen <- free{all(server.answers), all(server.ranges)}
+				return nil
+			})
+		}
+	})
+	c := connect(t, s.address)
+	for i, step := range []struct {
+		ranges int
+		want   free
+	}{{0, free{false, true}}, {1, free{false, true}}, {2, free{true, false}}, {10 * serverAnswers, free{true, false}}} {
+		ranges <- step.ranges
+		if err := c.call(uint32(2*i+1), echo, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-seen; got != step.want {
+			t.Errorf("%d ranges: free %+v, want %+v", step.ranges, got, step.want)
+		}
+		c.answer()
 	}
 }

@@ -93,13 +93,14 @@ const (
 )
 
 // serverAnswers is how many answers are received from elsewhere at a time, for all connections: their sizes are not known
-// before.
+// before. As many ranges at most are received in answers of several ranges, or one such answer.
 const serverAnswers = 32
 
 // Server serves gRPC calls.
 type Server struct {
 	o       Options
 	answers *semaphore.Weighted  // of all connections, that are received from elsewhere
+	ranges  *semaphore.Weighted  // in answers of several ranges, of all connections, that are received from elsewhere
 	workers *workers.Pool[*Call] // of handlers
 	ended   chan struct{}        // closed when the server ends
 
@@ -124,7 +125,8 @@ func New(o Options) *Server {
 	ended := make(chan struct{})
 	answer := func(call *Call) { call.conn.contain("a handler", call.handle) }
 	return &Server{
-		o: o, answers: semaphore.NewWeighted(serverAnswers), workers: workers.New(maxResting, ended, answer), ended: ended,
+		o: o, answers: semaphore.NewWeighted(serverAnswers), ranges: semaphore.NewWeighted(serverAnswers),
+		workers: workers.New(maxResting, ended, answer), ended: ended,
 		listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool),
 	}
 }

@@ -107,6 +107,7 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 		op = split
 	}
 	write := ctx
+	tellRanges(down, original)
 	if call, ok := down.(*grpcserver.Call); ok && returnsValues(original) { // others wait until the write's bits are cleared
 		write = engine.WithReceive(ctx, call.ReceiveNow)
 	}
@@ -126,6 +127,32 @@ func returnsValues(op *pb.RequestOp) bool {
 	t := op.GetRequestTxn()
 	return op.GetRequestRange() != nil || op.GetRequestPut().GetPrevKv() || op.GetRequestDeleteRange().GetPrevKv() ||
 		slices.ContainsFunc(t.GetSuccess(), returnsValues) || slices.ContainsFunc(t.GetFailure(), returnsValues)
+}
+
+// tellRanges tells a call how many ranges its operation reads.
+func tellRanges(down grpc.ServerStream, op *pb.RequestOp) {
+	if call, ok := down.(*grpcserver.Call); ok {
+		call.Reads(rangesRead(op))
+	}
+}
+
+// rangesRead returns how many ranges of keys the answer to an operation may have.
+func rangesRead(op *pb.RequestOp) int {
+	if t := op.GetRequestTxn(); t != nil {
+		return max(rangesOf(t.GetSuccess()), rangesOf(t.GetFailure()))
+	}
+	r, d := op.GetRequestRange(), op.GetRequestDeleteRange()
+	if len(r.GetRangeEnd()) > 0 && !r.GetCountOnly() || len(d.GetRangeEnd()) > 0 && d.GetPrevKv() {
+		return 1
+	}
+	return 0
+}
+
+func rangesOf(ops []*pb.RequestOp) (n int) {
+	for _, op := range ops {
+		n += rangesRead(op)
+	}
+	return n
 }
 
 // reveal waits until the chain has the revision that an answer shows.

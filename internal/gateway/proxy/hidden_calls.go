@@ -71,6 +71,7 @@ func (f *forwarder) around(ctx context.Context, method string, in *frame, down g
 	if err := f.codec.Unmarshal(in.data, r); err != nil {
 		return true, undecodable(err)
 	}
+	tellRanges(down, op)
 	split, join := splitOp(op)
 	if split == nil {
 		return false, nil

@@ -109,3 +109,32 @@ func TestWritesAreReceivedWhenTheyMay(t *testing.T) {
 		t.Errorf("%d answers were received so: %v", received, err)
 	}
 }
+
+func TestRangesRead(t *testing.T) {
+	one := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("a")}}}
+	some := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("a"), RangeEnd: []byte("b")}}}
+	count := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{
+		RequestRange: &pb.RangeRequest{Key: []byte("a"), RangeEnd: []byte("b"), CountOnly: true},
+	}}
+	deleted := func(returned bool) *pb.RequestOp {
+		d := &pb.DeleteRangeRequest{Key: []byte("a"), RangeEnd: []byte("b"), PrevKv: returned}
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: d}}
+	}
+	txn := func(success, failure []*pb.RequestOp) *pb.RequestOp {
+		t := &pb.TxnRequest{Success: success, Failure: failure}
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: t}}
+	}
+	type ops = []*pb.RequestOp
+	for i, test := range []struct {
+		op   *pb.RequestOp
+		want int
+	}{
+		{one, 0}, {some, 1}, {count, 0}, {deleted(false), 0}, {deleted(true), 1}, {txn(nil, nil), 0},
+		{txn(ops{some, one, some}, ops{deleted(true)}), 2}, {txn(ops{some}, ops{some, some, deleted(true)}), 3},
+		{txn(ops{some, txn(ops{some, some}, nil)}, nil), 3},
+	} {
+		if got := rangesRead(test.op); got != test.want {
+			t.Errorf("operation %d reads %d ranges, want %d", i, got, test.want)
+		}
+	}
+}
