@@ -211,6 +211,7 @@ type ReportRequest struct {
 	Index         uint64                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
 	Log           uint64                 `protobuf:"varint,4,opt,name=log,proto3" json:"log,omitempty"`
 	Entries       *Entries               `protobuf:"bytes,5,opt,name=entries,proto3" json:"entries,omitempty"`
+	Counted       uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +279,13 @@ func (x *ReportRequest) GetEntries() *Entries {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetCounted() uint64 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
 }
 
 // Entries are those of an era's log, from first on, that the caller has written there with a term.
@@ -697,13 +705,14 @@ const file_keyspace_proto_rawDesc = "" +
 	"\bPosition\x12\x10\n" +
 	"\x03era\x18\x01 \x01(\x04R\x03era\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x03 \x01(\x04R\x04term\"\xb0\x01\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\"\xca\x01\n" +
 	"\rReportRequest\x12-\n" +
 	"\x04disk\x18\x01 \x01(\v2\x19.netcraq.keyspace.v1.DiskR\x04disk\x12\x10\n" +
 	"\x03era\x18\x02 \x01(\x04R\x03era\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x10\n" +
 	"\x03log\x18\x04 \x01(\x04R\x03log\x126\n" +
-	"\aentries\x18\x05 \x01(\v2\x1c.netcraq.keyspace.v1.EntriesR\aentries\"a\n" +
+	"\aentries\x18\x05 \x01(\v2\x1c.netcraq.keyspace.v1.EntriesR\aentries\x12\x18\n" +
+	"\acounted\x18\x06 \x01(\x04R\acounted\"a\n" +
 	"\aEntries\x12\x10\n" +
 	"\x03era\x18\x01 \x01(\x04R\x03era\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +

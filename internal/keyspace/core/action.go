@@ -24,9 +24,12 @@ type (
 	}
 	// Vow asks to write to the own disk that no entry of an era below Era is stored any more.
 	Vow struct{ Seq, Era uint64 }
-	// Report asks to tell all gateways, this one too, that the own disk has the entries of an era up to Index, and that
-	// the chain has those up to Log, which the own gateway wrote.
-	Report struct{ Era, Index, Log uint64 }
+	// Report asks to tell the gateway of a disk, or all others if it is zero, that the own disk has the entries of an era
+	// up to Index, that the chain has those up to Log, which the own gateway wrote, and that those up to Counted count.
+	Report struct {
+		Era, Index, Log, Counted uint64
+		To                       Disk // not told
+	}
 	// Fetch asks for the state of an era from another gateway that has applied Index or more of it.
 	// [Replica.Fetched] takes the answer.
 	Fetch struct{ Era, Index uint64 }

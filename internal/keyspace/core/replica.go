@@ -42,10 +42,13 @@ type Replica struct {
 	reading bool
 	read    Cursor // where the present read began
 	again   bool   // a disk has reported an unread entry meanwhile
+	polled  Cursor // at, when it was polled last
 	written uint64 // the last entry of the era that the own gateway wrote
+	writer  Disk   // of the gateway that hands over the entries of at.Term; zero: not known
 
-	// What counts. reported[i] is up to where record.Active.Set[i] has entries of era. reported and counted only rise
-	// within an era, applied always. counted may be greater than what was read: see Counted.
+	// What counts. reported[i] is up to where record.Active.Set[i] has entries of era. Disks report to the writer at
+	// once, and it tells the others what counts. reported and counted only rise within an era, applied always. counted
+	// may be greater than what was read: see Counted.
 	reported []uint64
 	counted  uint64
 	applied  uint64
@@ -92,6 +95,7 @@ func (m *Replica) Recorded(r Record) {
 	m.record = r
 	if r.Active.Number != m.era {
 		m.era, m.entered, m.lost, m.sealed, m.reading, m.written = r.Active.Number, false, false, false, false, 0
+		m.writer = Disk{}
 		m.reported, m.counted = make([]uint64, len(r.Active.Set)), r.Active.Base.Index
 		for _, w := range m.waiting {
 			m.fresh = append(m.fresh, w.id)
@@ -140,14 +144,23 @@ func (m *Replica) Fetched(p Position) {
 	m.begin()
 }
 
-// Poll lets the replica look for what it has missed.
+// Poll lets the replica look for what it has missed. While entries come, it misses none.
 func (m *Replica) Poll() {
 	if m.era != 0 && !m.entered {
 		m.enter()
 		return
 	}
-	m.report()
-	m.look()
+	if m.polled == m.at {
+		m.look()
+	}
+	m.polled = m.at
+}
+
+// Repeat lets the replica tell all others what it has told the writer, or what was lost.
+func (m *Replica) Repeat() {
+	if r, ok := m.state(); ok {
+		m.emit(r)
+	}
 }
 
 // look reads the log on, if it is not being read.
@@ -173,6 +186,9 @@ func (m *Replica) Log(call uint64, cells []Cell) {
 		}
 	}
 	if at.Next > m.at.Next {
+		if at.Term > m.at.Term {
+			m.writer = Disk{}
+		}
 		m.take(at)
 	} else if at.Next < m.at.Next && verdict != End {
 		verdict = Entry // what was pushed meanwhile says more
@@ -207,14 +223,18 @@ func (m *Replica) Written(era, term, from, to uint64) {
 	if era == m.era {
 		m.written = max(m.written, to)
 	}
-	m.Pushed(era, term, from, to)
+	m.Pushed(m.o.Disk, era, term, from, to)
 }
 
-// Pushed takes entries that a writer has handed over. They may come late, or twice. Entries that follow the last one that
-// was read count as read.
-func (m *Replica) Pushed(era, term, from, to uint64) {
+// Pushed takes entries that the writer with a disk has handed over. They may come late, or twice. Entries that follow the
+// last one that was read count as read.
+func (m *Replica) Pushed(writer Disk, era, term, from, to uint64) {
+	if era != m.era || !m.entered || term < m.at.Term {
+		return
+	}
+	m.writer = writer
 	switch {
-	case era != m.era || !m.entered || to < m.at.Next || term < m.at.Term:
+	case to < m.at.Next:
 	case from > m.at.Next: // what is between was lost on the way
 		m.again = true
 		m.look()
@@ -255,25 +275,37 @@ func (m *Replica) Synced(seq uint64) {
 	m.answer()
 }
 
-// report tells the others what the own disk has.
+// report tells the writer, or all others if it is not known, what the own disk has.
 func (m *Replica) report() {
+	r, ok := m.state()
+	if !ok {
+		return
+	}
+	if r.To = m.writer; r.To != m.o.Disk {
+		m.emit(r)
+	}
+	m.Reported(m.o.Disk, r)
+}
+
+// state is what all others may know of this replica, if its disk has something of the era.
+func (m *Replica) state() (Report, bool) {
 	has := m.durable
 	if !m.o.Without.on(Sync) {
 		has = m.last
 	}
-	if m.entered && has.Era == m.era {
-		m.emit(Report{m.era, has.Index, m.written})
-	}
+	return Report{Era: m.era, Index: has.Index, Log: m.written, Counted: m.Counted()}, m.entered && has.Era == m.era
 }
 
 // Reported takes the [Report] of a disk, late or repeated. The log has what a disk of the era has. What it says about the
-// log is only a reason to look there.
+// log is only a reason to look there. What counts at one gateway does at all.
 func (m *Replica) Reported(d Disk, r Report) {
-	i := m.o.Without.at(m.record.Active.Set, d)
-	if i < 0 || r.Era != m.era {
+	if r.Era != m.era {
 		return
 	}
-	m.reported[i] = max(m.reported[i], r.Index)
+	if i := m.o.Without.at(m.record.Active.Set, d); i >= 0 {
+		m.reported[i] = max(m.reported[i], r.Index)
+	}
+	m.counted = max(m.counted, r.Counted)
 	m.count()
 	if m.entered && max(r.Index, r.Log) >= m.at.Next {
 		m.again = true
@@ -302,6 +334,9 @@ func (m *Replica) count() {
 	}
 	if to > m.applied {
 		m.applied = to
+		if m.writer == m.o.Disk {
+			m.Repeat()
+		}
 		m.emit(Advance{to})
 	}
 	m.release()

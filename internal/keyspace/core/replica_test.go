@@ -48,7 +48,6 @@ func TestMajority(t *testing.T) {
 		t.Fatal(got)
 	}
 	m.Reported(Disk{1, 1}, report)
-	m.Reported(Disk{1, 1}, report)
 	m.Reported(Disk{2, 9}, report) // emptied
 	m.Reported(Disk{4, 4}, report)
 	m.Reported(Disk{3, 3}, Report{Era: 2, Index: 2})
@@ -62,7 +61,7 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// A writer tells the others of its entries. One that is reading the log then reads it again.
+// A writer tells the others what counts. One that is reading the log then reads it again.
 func TestWritersTell(t *testing.T) {
 	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
 	m := follows(t, set...)
@@ -73,9 +72,13 @@ func TestWritersTell(t *testing.T) {
 	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Append{2, 1, 1, 2}}) {
 		t.Fatal("entries of the own writer are read from the chain", got)
 	}
-	told := Report{Era: 1, Index: 2, Log: 2}
+	told := Report{Era: 1, Index: 2, Log: 2, Counted: 2}
 	m.Synced(2)
-	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told}) {
+	if got := m.Actions(); len(got) > 0 {
+		t.Fatal("what does not count yet is told", got)
+	}
+	m.Reported(set[1], Report{Era: 1, Index: 2})
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told, Advance{2}}) {
 		t.Fatal(got)
 	}
 	other := follows(t, set...)
@@ -92,7 +95,7 @@ func TestWritersTell(t *testing.T) {
 
 // Entries that a writer hands over count as read if they follow the last one that was read. Others are read from the chain.
 func TestPushed(t *testing.T) {
-	m := follows(t)
+	m, writer := follows(t), Disk{2, 2}
 	actions := func(want ...Action) {
 		t.Helper()
 		if got := m.Actions(); !reflect.DeepEqual(got, want) {
@@ -100,22 +103,53 @@ func TestPushed(t *testing.T) {
 		}
 	}
 	m.Read(7)
-	m.Pushed(1, 3, 1, 2) // while the log is being read
+	m.Pushed(writer, 1, 3, 1, 2) // while the log is being read
 	actions(Append{2, 1, 1, 2}, Advance{2})
-	m.Pushed(1, 3, 1, 2)
-	m.Pushed(1, 2, 3, 3)
-	m.Pushed(2, 3, 3, 3)
+	m.Pushed(writer, 1, 3, 1, 2)
+	m.Pushed(writer, 1, 2, 3, 3)
+	m.Pushed(writer, 2, 3, 3, 3)
 	actions()
-	m.Pushed(1, 3, 2, 4)
+	m.Pushed(writer, 1, 3, 2, 4)
 	actions(Append{3, 1, 3, 4}, Advance{4})
 	m.Log(1, []Cell{{Index: 1, Term: 3}, {Index: 50, Term: 9}}) // it was behind before the push
 	actions(ReadLog{2, 1, 5})
-	m.Pushed(1, 4, 6, 6) // there is one between
+	m.Pushed(writer, 1, 4, 6, 6) // there is one between
 	actions()
 	m.Log(2, []Cell{{}}) // read before
 	actions(Ready{[]uint64{7}}, ReadLog{3, 1, 5})
 	m.Log(3, []Cell{{Index: 5, Term: 4}, {Index: 6, Term: 4}})
 	actions(Append{4, 1, 5, 6}, Advance{6}, ReadLog{4, 1, 7})
+}
+
+// A disk reports to the writer that hands entries over, which says what counts, and to all while it knows none.
+func TestReportsToTheWriter(t *testing.T) {
+	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
+	m := follows(t, set...)
+	actions := func(want ...Action) {
+		t.Helper()
+		if got := m.Actions(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+	m.Log(1, []Cell{{}})
+	m.Synced(1)
+	actions(Report{Era: 1})
+	m.Pushed(set[1], 1, 3, 1, 2)
+	m.Synced(2)
+	actions(Append{2, 1, 1, 2}, Report{Era: 1, Index: 2, To: set[1]})
+	m.Reported(set[1], Report{Era: 2, Index: 2, Log: 2, Counted: 2})
+	actions()
+	m.Reported(Disk{4, 4}, Report{Era: 1, Counted: 2}) // the writer's disk need not count
+	actions(Advance{2})
+	m.Repeat()
+	actions(Report{Era: 1, Index: 2, Counted: 2})
+	m.Poll() // entries came since the last time
+	actions()
+	m.Poll()
+	actions(ReadLog{2, 1, 3})
+	m.Log(2, []Cell{{Index: 3, Term: 4}}) // of another writer
+	m.Synced(3)
+	actions(Append{3, 1, 3, 3}, ReadLog{3, 1, 4}, Report{Era: 1, Index: 3, Counted: 2})
 }
 
 // A disk that answers again brings a recovery no further, and is not asked again.

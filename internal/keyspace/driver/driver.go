@@ -76,8 +76,7 @@ type Driver struct {
 
 	fetching, saving, registering bool
 	again                         map[string]time.Time // when something that failed may be tried again
-	report                        core.Report
-	reported                      time.Time
+	repeated                      time.Time            // the last report to all
 	heard                         map[core.Disk]time.Time
 	repair                        *repair
 	due                           time.Time // when a recovery begins; zero: none is due
@@ -170,7 +169,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		case do := <-d.events:
 			do()
 		case <-poll.C:
-			d.core.Poll()
+			d.poll()
 		case <-slow.C:
 			d.tick()
 		}

@@ -103,7 +103,7 @@ type Handler interface {
 	// Reported is [core.Replica.Reported].
 	Reported(from core.Disk, r core.Report)
 	// Pushed is [core.Replica.Pushed].
-	Pushed(p Pushed)
+	Pushed(from core.Disk, p Pushed)
 	// Ask is [core.Replica.Ask]. d is the disk that answers.
 	Ask(ctx context.Context, era uint64) (d core.Disk, a core.Answer, err error)
 	// Install is [core.Replica.Install]. It reads content to its end before it returns.

@@ -13,7 +13,7 @@ import (
 const (
 	// readAhead is the most cells that are read at once.
 	readAhead = 128
-	// reportEvery is how often a report is repeated.
+	// reportEvery is how often all gateways are told what the others know at once.
 	reportEvery = 100 * time.Millisecond
 	// callTimeout bounds calls without a content.
 	callTimeout = 2 * time.Second
@@ -149,17 +149,21 @@ func (d *Driver) keep(event func(), entry func(index uint64) journal.Entry) int 
 	return int(next - before)
 }
 
-// tell tells all gateways what the own disk has.
+// tell tells other gateways what the own disk has.
 func (d *Driver) tell(r core.Report) {
-	d.core.Reported(d.disk, r)
-	if r == d.report && time.Since(d.reported) < reportEvery {
-		return
-	}
-	d.report, d.reported = r, time.Now()
-	for _, g := range d.state.Gateways {
-		if g.Disk.Name != d.disk.Name {
+	for _, g := range d.others() {
+		if r.To == (core.Disk{}) || r.To == g.Disk {
 			d.o.Peers.Report(g, d.disk, r)
 		}
+	}
+}
+
+// poll looks for what was missed, and repeats what others may have missed.
+func (d *Driver) poll() {
+	d.core.Poll()
+	if time.Since(d.repeated) >= reportEvery {
+		d.repeated = time.Now()
+		d.core.Repeat()
 	}
 }
 

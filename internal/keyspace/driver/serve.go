@@ -25,8 +25,10 @@ func (d *Driver) Reported(from core.Disk, r core.Report) {
 }
 
 // Pushed implements [Handler].
-func (d *Driver) Pushed(p Pushed) {
-	d.post(func() { d.take(&p, d.core.Pushed) })
+func (d *Driver) Pushed(from core.Disk, p Pushed) {
+	d.post(func() {
+		d.take(&p, func(era, term, first, last uint64) { d.core.Pushed(from, era, term, first, last) })
+	})
 }
 
 // in has the loop do something, and waits for it.

@@ -161,9 +161,9 @@ func (n *Near) Report(to driver.Gateway, from core.Disk, r core.Report) {
 }
 
 // Push implements [driver.Peers].
-func (n *Near) Push(to driver.Gateway, _ core.Disk, p driver.Pushed) {
+func (n *Near) Push(to driver.Gateway, from core.Disk, p driver.Pushed) {
 	if g, err := n.at(to); err == nil {
-		go g.Pushed(p)
+		go g.Pushed(from, p)
 	}
 }
 

@@ -68,8 +68,8 @@ func (a *answers) Reported(from core.Disk, r core.Report) {
 	}
 }
 
-func (a *answers) Pushed(p driver.Pushed) {
-	if a.called() == nil {
+func (a *answers) Pushed(from core.Disk, p driver.Pushed) {
+	if a.called() == nil && from == (core.Disk{Name: 1, Identity: 2}) {
 		a.pushes <- p
 	}
 }

@@ -158,7 +158,7 @@ func (u *update) send(stream grpc.ClientStreamingClient[keyspacev1.ReportRequest
 			message = &keyspacev1.ReportRequest{Disk: disk, Entries: encodePushed(&some)}
 		}
 	}
-	message.Era, message.Index, message.Log = u.report.Era, u.report.Index, u.report.Log
+	message.Era, message.Index, message.Log, message.Counted = u.report.Era, u.report.Index, u.report.Log, u.report.Counted
 	return stream.Send(message)
 }
 

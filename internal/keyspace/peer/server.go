@@ -41,10 +41,12 @@ func (s *Server) Report(stream grpc.ClientStreamingServer[keyspacev1.ReportReque
 			return err
 		}
 		if e := in.GetEntries(); len(e.GetPayloads()) > 0 {
-			s.handler.Pushed(decodePushed(e))
+			s.handler.Pushed(decodeDisk(in.GetDisk()), decodePushed(e))
 		}
 		if in.GetEra() > 0 {
-			s.handler.Reported(decodeDisk(in.GetDisk()), core.Report{Era: in.GetEra(), Index: in.GetIndex(), Log: in.GetLog()})
+			s.handler.Reported(decodeDisk(in.GetDisk()), core.Report{
+				Era: in.GetEra(), Index: in.GetIndex(), Log: in.GetLog(), Counted: in.GetCounted(),
+			})
 		}
 	}
 }

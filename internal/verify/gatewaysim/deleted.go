@@ -52,20 +52,33 @@ func (w *world) deleteKeys(rng *rand.Rand, p *process) {
 
 // awaitCached deletes entries as soon as a gateway reads a key from the chain.
 func (w *world) awaitCached(rng *rand.Rand) {
+	if w.calm {
+		return
+	}
+	p, key := w.anyReader(rng)
+	if p == nil {
+		w.After(ms, func() { w.awaitCached(rng) })
+		return
+	}
+	if rng.IntN(4) > 0 || !w.writeBehind(rng, p, key) {
+		w.deleteEntries(rng, p, key)
+	}
+	w.nextDeletion(rng)
+}
+
+// anyReader draws a process that reads a key from the chain while etcd answers; nil: there is none.
+func (w *world) anyReader(rng *rand.Rand) (p *process, key string) {
+	if w.Now < w.etcd.away {
+		return nil, ""
+	}
 	for _, i := range rng.Perm(len(w.gateways)) {
-		if p := w.gateways[i].process; p != nil && w.Now >= w.etcd.away && !w.calm {
+		if p := w.gateways[i].process; p != nil {
 			if key := p.anyCached(rng); key != "" {
-				if rng.IntN(4) > 0 || !w.writeBehind(rng, p, key) {
-					w.deleteEntries(rng, p, key)
-				}
-				w.nextDeletion(rng)
-				return
+				return p, key
 			}
 		}
 	}
-	if !w.calm {
-		w.After(ms, func() { w.awaitCached(rng) })
-	}
+	return nil, ""
 }
 
 // anyCached draws a key that the process reads from the chain; empty: there is none.

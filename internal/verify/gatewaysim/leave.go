@@ -12,18 +12,37 @@ const exclusions = ownPrefix + core.ExclusionPrefix
 // and the gateways come back. Before that an operator tries the same, by mistake, while gateways run.
 func (w *world) nextLeave(rng *rand.Rand) {
 	w.After(uint64(rng.ExpFloat64()*float64(6*w.Lease)), func() {
-		if w.calm || w.left {
-			return
-		}
-		w.clean(rng)
-		if w.left = rng.IntN(2) == 0; !w.left {
-			w.nextLeave(rng)
-			return
-		}
-		w.note("all gateways end")
-		w.stopAll()
-		w.awaitClean(rng)
+		w.cleanByMistake(rng, w.Now+2*uint64(w.Lease), func() { w.leave(rng) })
 	})
+}
+
+// cleanByMistake tries to clean as soon as a gateway reads a key from the chain, which is cut off from etcd then and goes
+// on to read. It does not wait for that for long.
+func (w *world) cleanByMistake(rng *rand.Rand, until uint64, then func()) {
+	if w.calm || w.left {
+		return
+	}
+	p, key := w.anyReader(rng)
+	if p == nil && w.Now < until {
+		w.After(ms, func() { w.cleanByMistake(rng, until, then) })
+		return
+	}
+	if p != nil {
+		w.cutOff(rng, p.g)
+		w.readOften(rng, p, key)
+	}
+	w.clean(rng)
+	then()
+}
+
+func (w *world) leave(rng *rand.Rand) {
+	if w.left = rng.IntN(2) == 0; !w.left {
+		w.nextLeave(rng)
+		return
+	}
+	w.note("all gateways end")
+	w.stopAll()
+	w.awaitClean(rng)
 }
 
 // awaitClean cleans as soon as no session is left, and has the gateways come back then.
@@ -71,7 +90,7 @@ func (w *world) clean(rng *rand.Rand) bool {
 	w.allowed = w.past != ""
 	w.result.Cleaned++
 	w.note("the gateways' own keys are deleted at %d", w.etcd.rev)
-	for range rng.IntN(4) {
+	for range 1 + rng.IntN(4) {
 		w.etcd.put(w.etcd.rev+1, keyName(rng.IntN(w.Keys)), "directly", false)
 		w.etcd.next()
 	}

@@ -96,6 +96,7 @@ func (l *life) tick() {
 	w := l.w
 	l.enter(func() {
 		l.core.Poll()
+		l.core.Repeat()
 		if w.rng.IntN(4) == 0 {
 			w.readRecord(l.g)
 		}
@@ -155,9 +156,7 @@ func (l *life) perform(action core.Action) {
 	case core.Report:
 		from := d.Disk
 		for _, g := range w.gateways {
-			if g == l.g {
-				l.core.Reported(from, a)
-			} else {
+			if g != l.g && (a.To == (core.Disk{}) || a.To == g.disk.Disk) {
 				w.send(l.g, g, func(x *life) { x.core.Reported(from, a) })
 			}
 		}

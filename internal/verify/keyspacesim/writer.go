@@ -101,9 +101,12 @@ func (m *writer) wrote(index, id uint64) {
 // push hands entries to all gateways.
 func (m *writer) push(p pushed) {
 	l := m.l
+	from := l.g.disk.Disk
 	for _, g := range l.w.gateways {
 		if g != l.g {
-			l.w.send(l.g, g, func(x *life) { x.keep(p, x.core.Pushed) })
+			l.w.send(l.g, g, func(x *life) {
+				x.keep(p, func(era, term, first, last uint64) { x.core.Pushed(from, era, term, first, last) })
+			})
 		}
 	}
 	l.keep(p, l.core.Written)
