@@ -43,8 +43,8 @@ func (f *leaderFlags) leader() (*admin.Leader, error) {
 	}
 	if !cluster.Managed() {
 		return nil,
-			errors.New("this cluster has no controllers, its chains are fixed in its file: `netcraq inspect` shows its nodes; " +
-				"name a managed cluster with --controllers")
+			errors.New("this cluster has no controllers, its chains are fixed in its file: `netcraq status` and `netcraq inspect` " +
+				"show its nodes; name a managed cluster with --controllers")
 	}
 	dial, err := f.cluster.Dial()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,21 +64,6 @@ func TestOperators(t *testing.T) {
 	}
 	if status := clitest.Object[admin.Snapshot](m, "status"); len(status.Nodes) != 3 {
 		t.Errorf("%+v", status.Nodes)
-	}
-}
-
-// A static chain has no controllers to ask: the error says what shows its nodes.
-func TestStaticChainIsInspected(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cluster.yaml")
-	text := "epoch: 1\nshards: 4\nnodes:\n  - {name: n1, addr: 127.3.8.20:4411}\nchains: [[n1]]\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"status", "top"} {
-		_, status, err := clitest.Netcraq(command, "--cluster", path)
-		if status != cli.ExitError || err == nil || !strings.Contains(err.Error(), "netcraq inspect") {
-			t.Errorf("netcraq %s: status %d: %v", command, status, err)
-		}
 	}
 }
 

@@ -41,6 +41,12 @@ and why they are cached or not.`,
 			case once:
 				return runStatus(c, &flags)
 			}
+			switch s, err := flags.static(); {
+			case err != nil:
+				return err
+			case s != nil:
+				return s.top(c.Context(), file)
+			}
 			return runTop(c.Context(), file, &flags)
 		},
 	}
@@ -62,6 +68,12 @@ func newStatusCommand() *cobra.Command {
 }
 
 func runStatus(c *cobra.Command, flags *leaderFlags) error {
+	switch s, err := flags.static(); {
+	case err != nil:
+		return err
+	case s != nil:
+		return s.status(c, flags.json)
+	}
 	leader, err := flags.leader()
 	if err != nil {
 		return err

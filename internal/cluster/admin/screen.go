@@ -38,10 +38,10 @@ const (
 // Draw draws a snapshot in whole lines: problems first, then the nodes and their loads.
 func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	var head strings.Builder
-	title := fmt.Sprintf("cluster %s  leader %s  term %s  change %s", snap.Cluster, cmp.Or(snap.Leader, "none"),
-		Grouped(snap.Term), Grouped(snap.Change))
-	fmt.Fprintln(&head, clip(s.paint(bold, title), s.Width))
-	fmt.Fprintln(&head, clip(s.controllers(snap), s.Width))
+	fmt.Fprintln(&head, clip(s.paint(bold, title(snap)), s.Width))
+	if !snap.Static {
+		fmt.Fprintln(&head, clip(s.controllers(snap), s.Width))
+	}
 	fmt.Fprintln(&head, clip(s.shards(snap), s.Width))
 	if others := snap.otherVersions(); len(others) > 0 {
 		text := fmt.Sprintf("other versions than %s  %s", build.Name(), strings.Join(others, "  "))
@@ -75,6 +75,14 @@ func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 		text += "\n" + s.hot(hot)
 	}
 	return s.fit(text)
+}
+
+func title(snap *Snapshot) string {
+	if snap.Static {
+		return fmt.Sprintf("static chain  epoch %s", Grouped(uint64(snap.Epoch)))
+	}
+	return fmt.Sprintf("cluster %s  leader %s  term %s  change %s", snap.Cluster, cmp.Or(snap.Leader, "none"),
+		Grouped(snap.Term), Grouped(snap.Change))
 }
 
 // fit drops the last lines that there is no room for.
@@ -111,11 +119,15 @@ func (s Screen) keyspace(k *Keyspace) string {
 }
 
 // standingPaint colours a node's standing.
-var standingPaint = map[string]string{"up": green, "draining": yellow, "cordoned": yellow, "suspected": red, "suspected while draining": red, "removed": dim}
+var standingPaint = map[string]string{"up": green, "draining": yellow, "cordoned": yellow, "suspected": red, "suspected while draining": red, "removed": dim,
+	"waiting": yellow, "no answer": red}
 
 func (s Screen) nodes(snap *Snapshot, room int) string {
-	titles := []string{"NODE", "STATE", ">HEADS", ">SHARDS", ">READS/S", ">WRITES/S", ">OBJECTS", ">FULL", ">SILENT"}
-	if s.Width == 0 || s.Width >= wide {
+	titles := []string{"NODE", "STATE", ">HEADS", ">SHARDS", ">READS/S", ">WRITES/S", ">OBJECTS", ">FULL"}
+	if !snap.Static {
+		titles = append(titles, ">SILENT")
+	}
+	if !snap.Static && (s.Width == 0 || s.Width >= wide) {
 		titles = append(titles, "LABELS")
 	}
 	t := newTable(titles...)
@@ -126,7 +138,10 @@ func (s Screen) nodes(snap *Snapshot, room int) string {
 			shards += fmt.Sprintf(" (%d new)", n.Learning)
 		}
 		cells := []string{n.Name, s.paint(standingPaint[n.Standing], n.Standing), Grouped(uint64(n.Heads)), shards,
-			Grouped(n.Reads), Grouped(n.Writes), Grouped(n.Objects), percent0(n.Objects, n.MaxObjects), silence(n.SilentMS)}
+			Grouped(n.Reads), Grouped(n.Writes), Grouped(n.Objects), percent0(n.Objects, n.MaxObjects)}
+		if !snap.Static {
+			cells = append(cells, silence(n.SilentMS))
+		}
 		if len(titles) > len(cells) {
 			cells = append(cells, labelText(n.Labels))
 		}

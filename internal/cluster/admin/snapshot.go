@@ -7,6 +7,8 @@ import (
 
 // Snapshot is the leader's status at a moment.
 type Snapshot struct {
+	Static      bool         `json:"static,omitempty"` // without controllers; then only Epoch, Shards and Nodes say something
+	Epoch       uint32       `json:"epoch,omitempty"`  // of a static chain
 	Cluster     string       `json:"cluster"`
 	Leader      string       `json:"leader"`
 	Term        uint64       `json:"term"`
