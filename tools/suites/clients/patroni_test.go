@@ -38,7 +38,7 @@ const (
 func TestPatroni(t *testing.T) {
 	requireRoot(t)
 	preparePatroni(t)
-	for _, k := range []kind{plain, gateway} {
+	for _, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
 			enterNetwork(t)
@@ -70,10 +70,14 @@ func servePatroni(t *testing.T, k kind) (hosts []string, kill func()) {
 		serve(t, k)
 		return []string{address}, nil
 	}
-	startEtcd(t, behind)
+	options := []string{"--memory"} // the first gateway is the active one
+	if k == gateway {
+		startEtcd(t, behind)
+		options = []string{"--etcd-endpoints", behind, "--pin", ""}
+	}
 	cluster := suite.StartChain(t, programs(t).netcraq)
-	kill = startGateway(t, second, cluster, "--etcd-endpoints", behind, "--pin", "")
-	startGateway(t, address, cluster, "--etcd-endpoints", behind, "--pin", "")
+	kill = startGateway(t, second, cluster, options...)
+	startGateway(t, address, cluster, options...)
 	return []string{second, address}, kill
 }
 
