@@ -24,7 +24,7 @@ import (
 )
 
 // maxGatewayMiB is what a gateway's process takes at most during the attacks: docs/verification.md#attacks.
-const maxGatewayMiB = 1600
+const maxGatewayMiB = 1200
 
 // memoryQuota is the quota of the memory keyspace.
 const memoryQuota = 256 << 20
