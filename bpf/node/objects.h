@@ -92,8 +92,8 @@ static __always_inline struct key key_at(const void *at)
 }
 
 /*
- * The place of a key: the first cell where its object may lie. Who does not know the secret cannot choose many keys with one
- * place: high bits of the first word get to low ones before the second comes in.
+ * The place of a key: the first cell where its object may lie. Without the secret nobody can choose many keys with one place:
+ * the high bits of the first word reach the low bits before the second word is added.
  */
 static __always_inline __u32 place_of(struct key key)
 {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/internal/cli"
-	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/platform/build"
 )
@@ -109,18 +108,16 @@ func inspectTargets(ctx context.Context, flags *inspectFlags, names []string) ([
 	if err != nil {
 		return nil, err
 	}
+	all := agent.Targets(m.Nodes)
 	if len(names) == 0 {
-		for _, node := range m.Nodes {
-			names = append(names, node.Name)
-		}
+		return all, nil
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(m.Nodes, func(n topology.Node) bool { return n.Name == name })
+		i := slices.IndexFunc(all, func(t agent.Target) bool { return t.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("the cluster has no node %q", name)
 		}
-		node := m.Nodes[i]
-		targets = append(targets, agent.Target{Name: name, API: node.APIAddr(), Addr: node.Addr.String()})
+		targets = append(targets, all[i])
 	}
 	return targets, nil
 }

@@ -89,11 +89,7 @@ func (s *staticChain) top(ctx context.Context, out *os.File) error {
 func (s *staticChain) look(ctx context.Context) *admin.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, staticAnswer)
 	defer cancel()
-	targets := make([]agent.Target, len(s.cluster.Nodes))
-	for i, n := range s.cluster.Nodes {
-		targets[i] = agent.Target{Name: n.Name, API: n.APIAddr(), Addr: n.Addr.String()}
-	}
-	now, reports := time.Now(), agent.Inspect(ctx, targets, nil, s.dial)
+	now, reports := time.Now(), agent.Inspect(ctx, agent.Targets(s.cluster.Nodes), nil, s.dial)
 	snapshot := staticSnapshot(s.cluster, reports, s.last, now.Sub(s.at))
 	s.at, s.last = now, reports
 	return snapshot
@@ -101,7 +97,10 @@ func (s *staticChain) look(ctx context.Context) *admin.Snapshot {
 
 // staticSnapshot returns what the agents of a static chain report. before is what they reported some time ago; nil: nothing.
 func staticSnapshot(c *topology.Cluster, reports, before []*agent.Report, ago time.Duration) *admin.Snapshot {
-	s := &admin.Snapshot{Static: true, Cluster: c.Name, Epoch: c.Epoch, Notes: []string{}, Controllers: []admin.Controller{}, Hot: []admin.HotShard{}}
+	s := &admin.Snapshot{
+		Static: true, Cluster: c.Name, Epoch: c.Epoch,
+		Notes: []string{}, Controllers: []admin.Controller{}, Hot: []admin.HotShard{},
+	}
 	for _, members := range c.Chains {
 		s.Replicas = max(s.Replicas, uint32(len(members)))
 	}

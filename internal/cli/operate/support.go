@@ -147,11 +147,7 @@ func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive) erro
 		a.Note("nodes: %v", err)
 		return nil
 	}
-	var targets []agent.Target
-	for _, n := range m.Nodes {
-		targets = append(targets, agent.Target{Name: n.Name, API: n.APIAddr(), Addr: n.Addr.String()})
-	}
-	return a.AddJSON("nodes.json", agent.Inspect(ctx, targets, nil, dial))
+	return a.AddJSON("nodes.json", agent.Inspect(ctx, agent.Targets(m.Nodes), nil, dial))
 }
 
 // packJournal adds the journal of units, if there is a systemd.

@@ -184,11 +184,7 @@ func (c *collector) askAgents(ctx context.Context) {
 func (c *collector) inspect(ctx context.Context, nodes []topology.Node) []*agent.Report {
 	ctx, cancel := context.WithTimeout(ctx, askAgentsEvery)
 	defer cancel()
-	targets := make([]agent.Target, len(nodes))
-	for i, n := range nodes {
-		targets[i] = agent.Target{Name: n.Name, API: n.APIAddr(), Addr: n.Addr.String()}
-	}
-	return agent.Inspect(ctx, targets, nil, c.source.Dial)
+	return agent.Inspect(ctx, agent.Targets(nodes), nil, c.source.Dial)
 }
 
 func (c *collector) askGateways(ctx context.Context) {

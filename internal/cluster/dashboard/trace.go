@@ -16,7 +16,7 @@ import (
 const (
 	// traceWithin is how long a traced request may take.
 	traceWithin = 2 * time.Second
-	// ownKeys is what the names of keys begin with that the page writes.
+	// ownKeys is the prefix of the keys that the page writes.
 	ownKeys = "netcraq/dashboard/"
 	// maxTries bounds the search for a key of a shard. With 65,536 shards, one in 50 million searches fails.
 	maxTries = 1 << 20

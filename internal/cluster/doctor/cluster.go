@@ -76,11 +76,7 @@ func OfSnapshot(s *admin.Snapshot) []finding.Finding {
 
 // Agents asks the nodes' agents, on their TCP ports.
 func Agents(ctx context.Context, nodes []topology.Node, dial grpc.DialOption) []finding.Finding {
-	targets := make([]agent.Target, len(nodes))
-	for i, n := range nodes {
-		targets[i] = agent.Target{Name: n.Name, API: n.APIAddr(), Addr: n.Addr.String()}
-	}
-	return OfReports(agent.Inspect(ctx, targets, nil, dial))
+	return OfReports(agent.Inspect(ctx, agent.Targets(nodes), nil, dial))
 }
 
 // OfReports says what is wrong in agents' reports.

@@ -102,29 +102,14 @@ func (c *raw) next() (http2.Frame, error) {
 
 // answer reads the answer of a call, which is the only one.
 func (c *raw) answer() (data int, status string) {
-	for {
-		f, err := c.next()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		switch f := f.(type) {
-		case *http2.DataFrame:
-			if data += len(f.Data()); f.StreamEnded() { // of a page
-				return data, status
-			}
-		case *http2.MetaHeadersFrame:
-			for _, field := range f.Fields {
-				if field.Name == statusField || field.Name == ":status" && field.Value != "200" {
-					status = field.Value
-				}
-			}
-			if f.StreamEnded() {
-				return data, status
-			}
-		default:
-			c.t.Fatalf("%v", f)
-		}
+	whole, fields := c.whole()
+	if code, ok := fields[statusField]; ok {
+		return len(whole), code
 	}
+	if code := fields[":status"]; code != "200" {
+		status = code
+	}
+	return len(whole), status
 }
 
 // TestSettings: windows of one byte, a table of no bytes, and changes of both in the middle.
@@ -266,7 +251,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOneRequest: what is no call with one request, or comes too late, gets the answer of grpc-go, and no handler.
+// TestOneRequest: a call without exactly one request, or whose time is over, gets the answer of grpc-go, and no handler.
 func TestOneRequest(t *testing.T) {
 	c, empty, id := connect(t, startServer(t).address), appendPrefix(nil, 0), uint32(1)
 	for _, r := range []struct {
@@ -311,7 +296,9 @@ func (c *raw) whole() (data []byte, fields map[string]string) {
 		}
 		switch f := f.(type) {
 		case *http2.DataFrame:
-			data = append(data, f.Data()...)
+			if data = append(data, f.Data()...); f.StreamEnded() { // of a page
+				return data, fields
+			}
 		case *http2.MetaHeadersFrame:
 			for _, field := range f.Fields {
 				fields[field.Name] = field.Value

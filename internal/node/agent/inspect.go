@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -94,6 +95,15 @@ type ObjectState struct {
 
 // Target is an agent to ask. Name and Addr, of the data plane, may be unknown.
 type Target struct{ Name, API, Addr string }
+
+// Targets returns the agents of nodes.
+func Targets(nodes []topology.Node) []Target {
+	targets := make([]Target, len(nodes))
+	for i, n := range nodes {
+		targets[i] = Target{Name: n.Name, API: n.APIAddr(), Addr: n.Addr.String()}
+	}
+	return targets
+}
 
 // Inspect asks several agents at once; key, if not empty, is an object to show. The reports are in the order of
 // the targets.

@@ -233,7 +233,7 @@ func (r *Remote) clear() error {
 	return r.write(updates)
 }
 
-// give gives a value to who asked for it.
+// give visits the value of place i of an access. A sparse access does not visit zeros.
 func give(a *p4.Access, i int, v uint64) {
 	if v != 0 || !a.Sparse {
 		a.Visit(a.First+i, v)
