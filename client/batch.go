@@ -14,7 +14,8 @@ type Outcome struct {
 }
 
 // Do runs operations side by side, in no order, and returns their outcomes in the order given. At most
-// [Options].Window of all Do and Start calls are under way at once; the rest wait.
+// [Options].Window operations are under way at once on each socket, of which there is one for each CPU, at most four; the
+// rest wait.
 func (c *Client) Do(ctx context.Context, ops []Op) []Outcome {
 	return c.doAll(ctx, &work{ops: ops, outcomes: make([]Outcome, len(ops))})
 }
@@ -34,13 +35,14 @@ func (c *Client) doAll(ctx context.Context, w *work) []Outcome {
 	if len(w.outcomes) == 0 {
 		return w.outcomes
 	}
-	p, err := c.pipes.get(c)
+	p, err := c.pipes.quietest(c)
 	if err != nil {
 		for i := range w.outcomes {
 			w.outcomes[i].Err = err
 		}
 		return w.outcomes
 	}
+	defer p.release()
 	b := &batch{done: make(chan struct{})}
 	b.open.Store(int64(len(w.outcomes)))
 	p.submit(ctx, w, c.observeAll(ctx, w, b))
@@ -80,7 +82,7 @@ func (w *work) writes(from, to int) bool {
 // Start begins an operation and returns; it waits only for room in the window. ended is called exactly once, perhaps
 // before Start returns, on a goroutine that serves other operations: it must not wait, nor call Do or Start.
 func (c *Client) Start(ctx context.Context, op Op, ended func(Result, error)) {
-	p, err := c.pipes.get(c)
+	p, err := c.pipes.first(c)
 	if err != nil {
 		ended(Result{}, err)
 		return
@@ -102,7 +104,7 @@ func (s *started) ended(int) { s.call(s.outcome[0].Result, s.outcome[0].Err) }
 
 // runShared is a single operation that shares the pipeline with others of the same moment.
 func (c *Client) runShared(ctx context.Context, op *Op) (Result, error) {
-	p, err := c.pipes.get(c)
+	p, err := c.pipes.first(c)
 	if err != nil {
 		return Result{}, err
 	}

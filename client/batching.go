@@ -16,7 +16,7 @@ const (
 )
 
 // batching is the state of bundles on one path: reads to a node, or writes to a chain; or that of trains to a node. One is
-// tried before others follow. The pipeline's lock guards it.
+// tried before others follow. The lock of its pipeline guards it.
 type batching struct {
 	proven  bool          // an answer came in a bundle
 	sampled time.Time     // when the attempts left of which the latest sample was taken
@@ -41,7 +41,7 @@ func (w *batching) opened(now time.Time) {
 func (w *batching) answered() { *w = batching{proven: true, sampled: w.sampled} }
 
 // sample reports whether an answer is the first to attempts that were sent then. All answers to a bundle come together:
-// as so many samples they would hide how much the time varies.
+// as so many samples they would hide how much the time to an answer varies.
 func (w *batching) sample(sent time.Time) bool {
 	first := !sent.Equal(w.sampled)
 	w.sampled = sent

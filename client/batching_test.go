@@ -51,7 +51,7 @@ func TestBatching(t *testing.T) {
 	expect("after the longest pause", now.Add(maxBundleBackoff), true)
 }
 
-// Answers to one bundle are one sample: as many equal ones would hide that the answer to the next may take longer.
+// Answers to one bundle are one sample: as many equal ones would hide that the answer to the next bundle may take longer.
 func TestBundleIsOneSample(t *testing.T) {
 	c := twoChains(t)
 	keys := keysOf(t, c, 0, 14)
@@ -64,7 +64,7 @@ func TestBundleIsOneSample(t *testing.T) {
 			if _, ok := calls[i].aim(); !ok {
 				t.Fatal(calls[i].outcome.Err)
 			}
-			calls[i].fire(at.now, uint64(i), 0, &node.batching, &m)
+			calls[i].fire(at.now, uint64(i), 0, &node.ways[0].reads, &m)
 		}
 		for i := range calls {
 			m := wire.Message{Op: wire.OpReply, Request: uint64(i), Key: calls[i].key, Detail: uint16(wire.StatusOk)}
@@ -145,7 +145,7 @@ func TestWaysLastFromMapToMap(t *testing.T) {
 	c := twoChains(t)
 	before := c.view.Load()
 	for _, r := range before.routes {
-		r.batching.answered()
+		r.writes[0].answered()
 	}
 	next := *before.source
 	next.Version++
@@ -157,10 +157,10 @@ func TestWaysLastFromMapToMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !after.routes[0].batching.proven {
+	if !after.routes[0].writes[0].proven {
 		t.Error("a chain that did not change: bundles have to prove themselves again")
 	}
-	if after.routes[1].batching.proven {
+	if after.routes[1].writes[0].proven {
 		t.Error("a chain with other members: bundles are taken for proven")
 	}
 }

@@ -95,7 +95,7 @@ func TestAloneAfterBundle(t *testing.T) {
 			t.Fatalf("get %d: %+v", i, o)
 		}
 	}
-	if got := c.pipes.pipe.reads.bytes(); got < wire.VersionBytes+len(long) {
+	if got := c.pipes.all[0].reads.bytes(); got < wire.VersionBytes+len(long) {
 		t.Errorf("after long values the slot size for replies is %d", got)
 	}
 	full := 0
@@ -147,17 +147,17 @@ func TestNodesWithoutBundles(t *testing.T) {
 	}
 	// A way on which bundles passed, and do not any more: an older node comes back.
 	v := c.view.Load()
-	c.pipes.pipe.mu.Lock()
-	v.routes[0].batching.answered()
+	c.pipes.all[0].mu.Lock()
+	v.routes[0].writes[0].answered()
 	for _, m := range v.nodes {
-		m.batching.answered()
+		m.ways[0].reads.answered()
 	}
-	c.pipes.pipe.mu.Unlock()
+	c.pipes.all[0].mu.Unlock()
 	check()
 	check()
-	c.pipes.pipe.mu.Lock()
-	defer c.pipes.pipe.mu.Unlock()
-	if v.routes[0].batching.proven {
+	c.pipes.all[0].mu.Lock()
+	defer c.pipes.all[0].mu.Unlock()
+	if v.routes[0].writes[0].proven {
 		t.Error("writes go on in bundles that nobody answers")
 	}
 }

@@ -49,7 +49,8 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: there is no node %q in the cluster", o.ReadFrom.name)
 	}
 	c := &Client{options: o, bootTime: bootTime, wallTime: wallTime, unwatch: func() {}}
-	c.sockets.most = int64(min(runtime.GOMAXPROCS(0), maxSockets))
+	c.pipes.most = min(runtime.GOMAXPROCS(0), maxSockets)
+	c.sockets.most = int64(c.pipes.most)
 	c.view.Store(v)
 	c.ids.Store(randomID())
 	if o.Follow != nil {

@@ -190,7 +190,7 @@ func TestBatch(t *testing.T) {
 	if len(c.Do(ctx, nil)) != 0 {
 		t.Fatal("nothing done has outcomes")
 	}
-	if free := len(c.pipes.pipe.free); free != 64 {
+	if free := len(c.pipes.all[0].free); free != 64 {
 		t.Fatalf("%d slots free of 64", free)
 	}
 }

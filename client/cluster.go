@@ -57,7 +57,7 @@ type route struct {
 	serving uint8     // those that answer reads: one bit for each place
 	lost    bool
 
-	batching *batching // of writes; lasts from map to map as long as the members do
+	writes *[maxSockets]batching // of each pipeline; they last from map to map as long as the members do
 }
 
 func (r *route) equal(other *route) bool {
@@ -87,9 +87,14 @@ type member struct {
 	reads  estimate // of answers to reads sent to it, from any node
 	writes estimate
 
-	batching batching  // of reads
-	trains   batching  // of bundles
-	refused  time.Time // the latest refusal of the kernel to cut a train; guarded like batching
+	ways [maxSockets]ways // of each pipeline
+}
+
+// ways are what a pipeline knows about its ways to a node. Its lock guards them.
+type ways struct {
+	reads   batching
+	trains  batching  // of bundles
+	refused time.Time // the latest refusal of the kernel to cut a train
 }
 
 // newView compiles a map. Nodes that were known before keep their measurements.
@@ -109,7 +114,7 @@ func newView(m *Map, before *view) (*view, error) {
 	}
 	for i := range m.Chains {
 		c := &m.Chains[i]
-		r := &route{view: v, epoch: c.Epoch, lost: c.Lost, batching: &batching{}}
+		r := &route{view: v, epoch: c.Epoch, lost: c.Lost, writes: new([maxSockets]batching)}
 		for place, member := range c.Members {
 			r.members = append(r.members, v.nodes[m.Nodes[member].Name])
 			if place != c.Learner {
@@ -117,7 +122,7 @@ func newView(m *Map, before *view) (*view, error) {
 			}
 		}
 		if before != nil && i < len(before.routes) && slices.Equal(before.routes[i].members, r.members) {
-			r.batching = before.routes[i].batching
+			r.writes = before.routes[i].writes
 		}
 		v.routes[i] = r
 	}

@@ -11,6 +11,7 @@ import (
 
 // outgoing are the datagrams of one system call, as the sender fills them.
 type outgoing struct {
+	pipeline  int // whose ways they take
 	datagrams [batchMessages]datagram
 	messages  [batchMessages]ipv4.Message
 	n         int
@@ -37,8 +38,8 @@ type item struct {
 	use   uint32
 }
 
-func newOutgoing() *outgoing {
-	out := new(outgoing)
+func newOutgoing(pipeline int) *outgoing {
+	out := &outgoing{pipeline: pipeline}
 	for i := range out.messages {
 		out.datagrams[i].buffer = make([]byte, 0, wire.MaxDatagramBytes)
 	}
@@ -70,9 +71,9 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 	if !joinable {
 		return true
 	}
-	d.way = &to.batching
+	d.way = &to.ways[o.pipeline].reads
 	if k.kind.IsWrite() {
-		d.way, d.chain = k.route.batching, k.route
+		d.way, d.chain = &k.route.writes[o.pipeline], k.route
 	}
 	switch {
 	case !d.way.allowed(now):

@@ -44,12 +44,12 @@ func pack(t *testing.T, c *Client, ops []Op, change func(*call)) []int {
 	t.Helper()
 	v := c.view.Load()
 	for _, m := range v.nodes {
-		m.batching.answered()
+		m.ways[0].reads.answered()
 	}
 	for _, r := range v.routes {
-		r.batching.answered()
+		r.writes[0].answered()
 	}
-	out, at := newOutgoing(), c.start(t.Context(), true)
+	out, at := newOutgoing(0), c.start(t.Context(), true)
 	calls := make([]call, len(ops))
 	for i := range ops {
 		begin(t, &calls[i], &at, &ops[i])
@@ -115,7 +115,7 @@ func TestDatagrams(t *testing.T) {
 		{"relaxed reads", ops(keys, func(key string) Op { return GetOp(key, Any()) }), nothing, ones},
 		{"retries", ops(keys, get), func(k *call) { k.recent.add(attempt{}) }, ones},
 		{"not yet proven", ops(keys[:16], get), func(k *call) {
-			c.view.Load().nodes["n2"].batching.proven = false
+			c.view.Load().nodes["n2"].ways[0].reads.proven = false
 		}, []int{14, 1, 1}},
 	} {
 		if got := pack(t, c, test.ops, test.change); !slices.Equal(got, test.want) {
@@ -128,8 +128,8 @@ func TestDatagrams(t *testing.T) {
 func TestDatagramLength(t *testing.T) {
 	c := twoChains(t)
 	keys := keysOf(t, c, 0, 30)
-	out, at := newOutgoing(), c.start(t.Context(), true)
-	c.view.Load().routes[0].batching.answered()
+	out, at := newOutgoing(0), c.start(t.Context(), true)
+	c.view.Load().routes[0].writes[0].answered()
 	for i, key := range keys {
 		var k call
 		op := PutOp(key, make([]byte, 37*i%200))

@@ -14,7 +14,7 @@ import (
 )
 
 // maxSockets is how many operations may run each on a socket of its own, however many CPUs there are: more at once
-// gain from sharing datagrams.
+// gain from sharing datagrams. It is also the most sockets that are shared.
 const maxSockets = 4
 
 // sockets are the client's sockets, each for one operation at a time. They are not connected, because the tail may answer

@@ -20,10 +20,10 @@
 // # Many operations at once
 //
 // A single operation runs on the caller's goroutine over a socket of its own, for latency. If there are more concurrent
-// callers than CPUs, and in [Client.Do] and [Client.Start], operations share one socket, for throughput: operations that
-// wait for the same node travel in one datagram, a bundle, and their answers come back in bundles. No operation is
-// delayed to fill a bundle. For the highest throughput, give Do hundreds of operations at a time, or call from many
-// goroutines. Operations may be reordered.
+// callers than CPUs, and in [Client.Start], operations share one socket, for throughput. Callers of [Client.Do] share a
+// socket for each CPU, at most four. Operations of one socket that wait for the same node travel in one datagram, a
+// bundle, and their answers come back in bundles. No operation is delayed to fill a bundle. For the highest throughput,
+// give Do hundreds of operations at a time on each CPU. Operations may be reordered.
 //
 // # Built from these
 //

@@ -63,7 +63,7 @@ func TestAnswersBeforeTheClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	p := preparePipeline(c, conn)
+	p := preparePipeline(c, conn, 0)
 	op, ended := PutOp("k", []byte("v")), make(ends, 1)
 	at, s := c.start(t.Context(), true), &p.slots[0]
 	p.free = p.free[:len(p.free)-1] // slot 0

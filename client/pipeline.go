@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/ipv4"
@@ -23,6 +24,7 @@ type pipeline struct {
 	client   *Client
 	conn     *net.UDPConn
 	packets  *ipv4.PacketConn
+	callers  atomic.Int32  // of Do
 	trains   bool          // the kernel may cut messages into datagrams
 	slotFree chan struct{} // wakes a goroutine that waits for a free slot, which wakes the next if there are more
 	toSend   chan struct{} // wakes the sender
@@ -78,35 +80,76 @@ func report(all []finished) {
 	}
 }
 
-// pipes makes the client's pipeline when it is first needed.
+// pipes are the client's pipelines, one for each CPU but no more than maxSockets. Each is made when it is first needed, but
+// all sockets with the first, on the goroutine that needs it: its thread may be in another network namespace.
 type pipes struct {
+	most   int
 	mu     sync.Mutex
-	pipe   *pipeline
+	conns  []*net.UDPConn // of all, also of those to be made
+	all    []*pipeline
 	closed bool
 }
 
-func (s *pipes) get(c *Client) (*pipeline, error) {
+// first returns the pipeline of single operations: the more share one, the fuller are its datagrams.
+func (s *pipes) first(c *Client) (*pipeline, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.closed && len(s.all) > 0 {
+		return s.all[0], nil
+	}
+	return s.add(c)
+}
+
+// quietest returns the pipeline that the fewest callers use. The caller releases it.
+func (s *pipes) quietest(c *Client) (*pipeline, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var best *pipeline
+	for _, p := range s.all {
+		if best == nil || p.callers.Load() < best.callers.Load() {
+			best = p
+		}
+	}
+	if s.closed || best == nil || best.callers.Load() > 0 && len(s.all) < s.most {
+		var err error
+		if best, err = s.add(c); err != nil {
+			return nil, err
+		}
+	}
+	best.callers.Add(1)
+	return best, nil
+}
+
+func (p *pipeline) release() { p.callers.Add(-1) }
+
+// add makes a pipeline. The caller holds the lock.
+func (s *pipes) add(c *Client) (*pipeline, error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
-	if s.pipe == nil {
+	for len(s.conns) < s.most {
 		conn, err := listen(&c.options)
 		if err != nil {
 			return nil, err
 		}
 		_ = conn.SetReadBuffer(receiveBytes) // less only means that bursts are lost sooner
-		s.pipe = newPipeline(c, conn)
+		s.conns = append(s.conns, conn)
 	}
-	return s.pipe, nil
+	p := newPipeline(c, s.conns[len(s.all)], len(s.all))
+	s.all = append(s.all, p)
+	return p, nil
 }
 
 func (s *pipes) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pipe != nil && !s.closed {
-		s.pipe.close()
+	if !s.closed {
+		for _, p := range s.all {
+			p.close()
+		}
+		for _, conn := range s.conns[len(s.all):] {
+			conn.Close()
+		}
 	}
 	s.closed = true
 }
@@ -114,11 +157,14 @@ func (s *pipes) close() {
 // reroute sends again the attempts that wait for a chain that has changed.
 func (s *pipes) reroute() {
 	s.mu.Lock()
-	p := s.pipe
+	all := s.all
 	s.mu.Unlock()
-	if p == nil {
-		return
+	for _, p := range all {
+		p.reroute()
 	}
+}
+
+func (p *pipeline) reroute() {
 	p.mu.Lock()
 	for i := range p.slots {
 		if s := &p.slots[i]; (s.state == waiting || s.state == pausing) && s.overtaken() {
@@ -129,8 +175,8 @@ func (s *pipes) reroute() {
 	wake(p.toSend)
 }
 
-func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
-	p := preparePipeline(c, conn)
+func newPipeline(c *Client, conn *net.UDPConn, number int) *pipeline {
+	p := preparePipeline(c, conn, number)
 	go p.sender()
 	go p.receiver()
 	go p.clock()
@@ -138,7 +184,7 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 }
 
 // preparePipeline makes a pipeline without its goroutines.
-func preparePipeline(c *Client, conn *net.UDPConn) *pipeline {
+func preparePipeline(c *Client, conn *net.UDPConn, number int) *pipeline {
 	window := c.options.Window
 	p := &pipeline{
 		client:   c,
@@ -152,7 +198,7 @@ func preparePipeline(c *Client, conn *net.UDPConn) *pipeline {
 		toWatch:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		slots:    make([]slot, window),
-		out:      newOutgoing(),
+		out:      newOutgoing(number),
 
 		congestion: newCongestion(window),
 	}

@@ -82,7 +82,7 @@ func (p *pipeline) sendSingly(t train, err error) {
 	if cut {
 		p.client.refused.Add(1)
 		p.mu.Lock()
-		t[0].to.refused = time.Now()
+		t[0].to.ways[p.out.pipeline].refused = time.Now()
 		p.mu.Unlock()
 	}
 	for _, d := range t {

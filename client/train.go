@@ -44,10 +44,11 @@ func (o *outgoing) couple(now time.Time, trains bool) {
 // attached where the kernel has done so.
 func (o *outgoing) joins(d *datagram, now time.Time) bool {
 	at := o.latestTrain(d.to)
-	if len(d.items) < 2 || !d.way.proven || at < 0 || now.Sub(d.to.refused) < refusedFor {
+	ways := &d.to.ways[o.pipeline]
+	if len(d.items) < 2 || !d.way.proven || at < 0 || now.Sub(ways.refused) < refusedFor {
 		return false
 	}
-	t, way := o.trains[at], &d.to.trains
+	t, way := o.trains[at], &ways.trains
 	length := t[0].bundleBytes()
 	switch {
 	case len(t[0].items) < 2, d.bundleBytes() > length, t[len(t)-1].bundleBytes() < length:

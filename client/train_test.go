@@ -15,13 +15,14 @@ import (
 // are in each train.
 func lengthsOfTrains(t *testing.T, c *Client, items []int, change func(*outgoing)) []int {
 	t.Helper()
-	out := newOutgoing()
+	out := newOutgoing(0)
 	node := c.view.Load().nodes["n1"]
-	node.batching.answered()
-	node.trains.answered()
+	ways := &node.ways[0]
+	ways.reads.answered()
+	ways.trains.answered()
 	for n, count := range items {
 		d := &out.datagrams[n]
-		d.to, d.way, d.slotBytes, d.items = node, &node.batching, wire.SlotFor(wire.ChainBytes), make([]item, count)
+		d.to, d.way, d.slotBytes, d.items = node, &ways.reads, wire.SlotFor(wire.ChainBytes), make([]item, count)
 	}
 	out.n = len(items)
 	change(out)
@@ -53,11 +54,11 @@ func TestTrains(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				o.datagrams[n].to = n2
 			}
-			n2.trains.answered()
+			n2.ways[0].trains.answered()
 		}, []int{2, 2}},
-		{"not yet proven", []int{14, 14, 14, 14, 14}, func(*outgoing) { n1.trains = batching{} }, []int{2, 1, 1, 1}},
-		{"bundles not yet proven", []int{14, 14}, func(*outgoing) { n1.batching = batching{} }, []int{1, 1}},
-		{"refused a moment ago", []int{14, 14}, func(*outgoing) { n1.refused = time.Now() }, []int{1, 1}},
+		{"not yet proven", []int{14, 14, 14, 14, 14}, func(*outgoing) { n1.ways[0].trains = batching{} }, []int{2, 1, 1, 1}},
+		{"bundles not yet proven", []int{14, 14}, func(*outgoing) { n1.ways[0].reads = batching{} }, []int{1, 1}},
+		{"refused a moment ago", []int{14, 14}, func(*outgoing) { n1.ways[0].refused = time.Now() }, []int{1, 1}},
 	} {
 		if got := lengthsOfTrains(t, c, test.items, test.change); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
@@ -71,7 +72,7 @@ func TestProofOfTrains(t *testing.T) {
 	var out *outgoing
 	lengthsOfTrains(t, c, []int{14, 14, 14}, func(o *outgoing) { out = o })
 	node := c.view.Load().nodes["n1"]
-	for n, want := range []*batching{&node.batching, &node.trains, &node.trains} {
+	for n, want := range []*batching{&node.ways[0].reads, &node.ways[0].trains, &node.ways[0].trains} {
 		if out.datagrams[n].way != want {
 			t.Errorf("bundle %d tells of another way", n)
 		}
@@ -83,7 +84,7 @@ func TestTrainsOfRealKernel(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		t.Run(fmt.Sprint("refused: ", refuse), func(t *testing.T) {
 			c, ctx := newClient(t, patient(startCluster(t, 3, 1).cluster)), soon(t)
-			p, err := c.pipes.get(c)
+			p, err := c.pipes.first(c)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,9 +54,41 @@ func TestSmallWindow(t *testing.T) {
 			t.Errorf("start: %v", err)
 		}
 	}
-	c.pipes.pipe.mu.Lock()
-	defer c.pipes.pipe.mu.Unlock()
-	if free := len(c.pipes.pipe.free); free != window {
-		t.Errorf("%d slots free of %d", free, window)
+	for _, p := range c.pipes.all {
+		p.mu.Lock()
+		if free := len(p.free); free != window {
+			t.Errorf("%d slots free of %d", free, window)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// Callers of Do have sockets of their own until there is one for each CPU; then they share the one that the fewest use.
+func TestCallersHaveSockets(t *testing.T) {
+	c := newClient(t, Options{Cluster: startCluster(t, 1, 1).cluster})
+	c.pipes.most = 3
+	var all []*pipeline
+	for range c.pipes.most {
+		p, err := c.pipes.quietest(c)
+		if err != nil || slices.Contains(all, p) {
+			t.Fatalf("%d callers: socket %p of %v, %v", len(all), p, all, err)
+		}
+		if made := len(c.pipes.conns); made != c.pipes.most {
+			t.Fatalf("%d sockets are made with the first, not %d", made, c.pipes.most)
+		}
+		all = append(all, p)
+	}
+	if p, err := c.pipes.first(c); p != all[0] || err != nil {
+		t.Errorf("single operations have socket %p of %v, %v", p, all, err)
+	}
+	all[1].release()
+	for _, want := range []*pipeline{all[1], all[0]} {
+		if p, err := c.pipes.quietest(c); p != want || err != nil {
+			t.Errorf("another caller has socket %p, not %p of %v, %v", p, want, all, err)
+		}
+	}
+	c.Close()
+	if _, err := c.pipes.quietest(c); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the end: %v", err)
 	}
 }
