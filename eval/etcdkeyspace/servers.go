@@ -31,6 +31,7 @@ const name = "bench"
 type Options struct {
 	Netcraq     string   // path of netcraq
 	Controllers []string // of the chain's cluster
+	Pins        string   // directory of the nodes' pins; empty: the gateways read through the network
 	Gateways    int
 	Dir         string // of their disks
 	QuotaBytes  uint64 // of the memory of each; 0: the gateways' default
@@ -43,7 +44,7 @@ func (o *Options) dir(i int) string { return filepath.Join(o.Dir, fmt.Sprint(i))
 func (o *Options) gateway(ctx context.Context, i int) (*etcdgateway.Process, error) {
 	return etcdgateway.StartProcess(ctx, func(listen string) []string {
 		line := []string{o.Netcraq, "keyspace", "--name", name, "--data-dir", o.dir(i), "--member", fmt.Sprint(i),
-			"--listen", listen, "--controllers", strings.Join(o.Controllers, ",")}
+			"--listen", listen, "--controllers", strings.Join(o.Controllers, ","), "--pins", o.Pins}
 		if o.QuotaBytes > 0 {
 			line = append(line, "--quota-bytes", fmt.Sprint(o.QuotaBytes))
 		}

@@ -70,7 +70,7 @@ that gateways may cache is written past them, so nothing is excluded. etcd's rev
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
 	f.IntVar(&cacheBytes, "cache-bytes", cacheBytes, "bytes of the chain that the gateway may use")
-	f.BoolVar(&nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
+	addNearbyFlag(f, &nearby)
 	f.IntVar(&o.Members, "members", o.Members, "number of etcd members")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
 	f.IntVar(&o.Conns, "conns", o.Conns, "connections to the gateway, and as many to etcd's members in turn")

@@ -29,7 +29,7 @@ const dataInMemory = "/dev/shm"
 func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 	o := etcdmember.Defaults()
 	o.Alone = true
-	parent, inMemory, fill := ".", false, ""
+	parent, inMemory, fill, nearby := ".", false, "", true
 	c := &cobra.Command{
 		Use:   "keyspace",
 		Short: "A keyspace on disks compared with an etcd cluster, both with the same disks (root)",
@@ -57,7 +57,7 @@ gateways is compared with what they store, and one of them is killed and started
 				})
 			}
 			return reportBench(c, out, func(ctx context.Context) (*memberBench, error) {
-				r, err := runBenchKeyspace(ctx, o, parent)
+				r, err := runBenchKeyspace(ctx, o, parent, nearby)
 				if errors.As(err, new(*etcdgateway.OptionError)) {
 					err = cli.UsageError(err)
 				}
@@ -78,6 +78,7 @@ gateways is compared with what they store, and one of them is killed and started
 	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "time of each load in each round, for each side")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the clients' requests")
+	addNearbyFlag(f, &nearby)
 	c.MarkFlagsMutuallyExclusive("dir", "in-memory")
 	return c
 }
@@ -107,9 +108,9 @@ func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size str
 	if err != nil {
 		return nil, err
 	}
-	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, controllers []string) error {
+	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, l *lab.Lab) error {
 		r, err = etcdkeyspace.Fill(ctx, etcdkeyspace.FillOptions{
-			Options: etcdkeyspace.Options{Netcraq: product, Controllers: controllers, Gateways: o.Members, Dir: dir},
+			Options: etcdkeyspace.Options{Netcraq: product, Controllers: l.Controllers(), Gateways: o.Members, Dir: dir},
 			Bytes:   bytes, ValueBytes: o.ValueBytes, Seed: o.Seed, Progress: o.Progress,
 		})
 		return err
@@ -119,7 +120,7 @@ func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size str
 // leastFill is the least memory that can be told from the gateways' own.
 const leastFill = 1 << 20
 
-func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) (r *etcdmember.Result, err error) {
+func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string, nearby bool) (r *etcdmember.Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -127,13 +128,17 @@ func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) 
 	if err != nil {
 		return nil, err
 	}
-	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, controllers []string) error {
+	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, l *lab.Lab) error {
+		pins, from := "", "through the network"
+		if nearby {
+			pins, from = l.PinsDir(), "from memory by the gateways"
+		}
 		o.Ours = "keyspace"
-		o.About = fmt.Sprintf("keyspace: %d gateways, each a process; chain of 3 XDP nodes in a lab, read through the network", o.Members)
+		o.About = fmt.Sprintf("keyspace: %d gateways, each a process; chain of 3 XDP nodes in a lab, read %s", o.Members, from)
 		o.Dir = filepath.Join(dir, "etcd")
 		o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
 			return etcdkeyspace.Start(ctx, etcdkeyspace.Options{
-				Netcraq: product, Controllers: controllers, Gateways: o.Members, Dir: filepath.Join(dir, "keyspace"),
+				Netcraq: product, Controllers: l.Controllers(), Pins: pins, Gateways: o.Members, Dir: filepath.Join(dir, "keyspace"),
 			})
 		}
 		r, err = etcdmember.Run(ctx, o)
@@ -141,9 +146,9 @@ func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string) 
 	})
 }
 
-// withKeyspaceLab calls use with a new directory for data and the controllers of a lab, and removes both.
+// withKeyspaceLab calls use with a new directory for data and a lab, and removes both.
 func withKeyspaceLab(ctx context.Context, o *etcdmember.Options, parent string,
-	use func(dir string, controllers []string) error,
+	use func(dir string, l *lab.Lab) error,
 ) (err error) {
 	dir, err := owned.Dir(parent, "netcraq-bench-", os.RemoveAll)
 	if err != nil {
@@ -158,7 +163,7 @@ func withKeyspaceLab(ctx context.Context, o *etcdmember.Options, parent string,
 		_, downErr := lab.Down(context.WithoutCancel(ctx), l.Name)
 		err = errors.Join(err, downErr)
 	}()
-	return use(dir, l.Controllers())
+	return use(dir, l)
 }
 
 // openKeyspaceLab starts a cluster whose controller may have the record of a keyspace.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/eval/bench"
 	"github.com/netcraq/netcraq/eval/etcdgateway"
@@ -25,6 +26,11 @@ func (m *memberBench) Summary() string { return m.Result.Summary() + "\n" + m.Ho
 
 // memberBenchLab is the lab of the members' chain.
 const memberBenchLab = "benchmem"
+
+// addNearbyFlag adds the flag for reads from the memory of nodes.
+func addNearbyFlag(f *pflag.FlagSet, nearby *bool) {
+	f.BoolVar(nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
+}
 
 func newBenchMemberCommand(out *benchOutput) *cobra.Command {
 	o := etcdmember.Defaults()
@@ -57,7 +63,7 @@ nodes in a lab for root, else of nodes on sockets.`,
 	f.StringVar(&o.Baseline, "baseline", o.Baseline, "what is compared: etcd, or lease, an etcd that reads by Raft's leases")
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
-	f.BoolVar(&nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
+	addNearbyFlag(f, &nearby)
 	f.IntVar(&o.Members, "members", o.Members, "number of members of each cluster")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
 	f.IntVar(&o.Conns, "conns", o.Conns, "connections to the members of each cluster in turn")

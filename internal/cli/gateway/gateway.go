@@ -99,12 +99,17 @@ docs/memory.md.`,
 	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")
 	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached from their first read on; \"\": all keys")
 	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never cached")
-	f.StringVar(&flags.pins, "pins", pods.PinRoot,
-		"directory with the pins of this machine's nodes, for reads without the network; \"\": always use the network")
+	addPins(f, &flags.pins)
 	flags.memory.add(f)
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	flags.logFormat.Add(f)
 	return c
+}
+
+// addPins adds the flag for reads from nodes on the same machine.
+func addPins(f *pflag.FlagSet, pins *string) {
+	f.StringVar(pins, "pins", pods.PinRoot,
+		"directory with the pins of this machine's nodes, for reads without the network; \"\": always use the network")
 }
 
 // addClientCertificates adds the flags for connections from clients.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,10 +24,13 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/keyspace/peer"
 	"github.com/netcraq/netcraq/internal/keyspace/record"
+	"github.com/netcraq/netcraq/internal/node/nearby"
+	"github.com/netcraq/netcraq/internal/node/pods"
 	"github.com/netcraq/netcraq/internal/platform/systemd"
 )
 
@@ -99,6 +103,7 @@ func (k *keyspaceFlags) add(f *pflag.FlagSet) {
 	f.UintVar(&k.tokenTTL, "auth-token-ttl", 300, "seconds after which a simple token ends that is not used")
 	f.IntVar(&k.cost, "bcrypt-cost", bcrypt.DefaultCost, "cost of the hash of a user's password: 4 to 31")
 	k.gateway.cluster.Add(f)
+	addPins(f, &k.gateway.pins)
 	f.BoolVar(&k.gateway.verbose, "debug", false, "log everything")
 	k.gateway.logFormat.Add(f)
 }
@@ -116,6 +121,8 @@ func (k *keyspaceFlags) check() error {
 		return cli.UsageError(errors.New("--data-dir: name the directory of this gateway's disk"))
 	case k.durability == inMemory && k.dir != "":
 		return cli.UsageError(errors.New("--data-dir: not with --durability memory, which keeps nothing on disks"))
+	case k.durability == inMemory && k.gateway.pins != pods.PinRoot:
+		return cli.UsageError(errors.New("--pins: not with --durability memory, whose gateways do not read the chain for a read"))
 	case m.quota != 0 && m.quota < minQuota:
 		return cli.UsageError(fmt.Errorf("--quota-bytes %d: want at least %d", m.quota, minQuota))
 	case m.progress < minProgress:
@@ -208,7 +215,9 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 			return err
 		}
 	}
-	s, err := k.listen(chain, r, memory.ServerOptions{
+	near, leave := k.nearby(ctx, chain.Client, o.Log)
+	defer leave()
+	s, err := k.listen(chain, near, r, memory.ServerOptions{
 		Options: memory.Options{
 			Advertise: o.Advertise, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log, ProgressEvery: m.progress,
 			QuotaBytes: m.bounds(ctx, o.Log), Tokens: m.tokens, Temporary: k.dir, Begin: begin,
@@ -221,14 +230,28 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 	return use(ctx, s, chain, o.Log)
 }
 
+// nearby returns the nodes on this machine; nil: none are used. leave ends their use.
+func (k *keyspaceFlags) nearby(ctx context.Context, c *client.Client, log *slog.Logger) (near objects.Nearby, leave func()) {
+	if k.gateway.pins == "" {
+		return nil, func() {}
+	}
+	reads := nearby.New(k.gateway.pins, log)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { reads.Run(ctx, c) })
+	return reads, func() { cancel(); running.Wait() }
+}
+
 // listen opens the data directory and listens.
-func (k *keyspaceFlags) listen(chain *connect.Client, r *record.Record, o memory.ServerOptions) (*memory.Server, error) {
+func (k *keyspaceFlags) listen(chain *connect.Client, near objects.Nearby, r *record.Record, o memory.ServerOptions) (
+	*memory.Server, error,
+) {
 	name := k.gateway.memory.name
 	space := peer.Keyspace{Name: name, ID: r.ID(), Secret: r.Secret()}
 	o.Chain, o.Name, o.ID, o.Secret = chain.Client, name, r.ID(), r.Secret()
 	o.Disk = func(d driver.Options, peers credentials.TransportCredentials) (*driver.Driver, error) {
 		d.Dir, d.Member, d.Record = k.dir, cmp.Or(k.member, d.Address), r
-		d.Log, d.Peers = chainlog.NewEras(chain.Client, name, r.ID(), 0), peer.New(space, peers)
+		d.Log, d.Peers = chainlog.NewEras(chain.Client, near, name, r.ID(), 0), peer.New(space, peers)
 		return driver.Open(d)
 	}
 	o.Others = func(d *driver.Driver) (*grpc.ServiceDesc, any) {

@@ -28,7 +28,7 @@ func runKeyspaceChaos(ctx context.Context, out, stderr io.Writer, name string, f
 		Gateway: func(l *lab.Lab, h lab.Host, dir string) []string {
 			return []string{
 				product, "keyspace", "--data-dir", dir, "--listen", gatewayAddress(h), "--member", h.Name,
-				"--controllers", strings.Join(l.Controllers(), ","),
+				"--controllers", strings.Join(l.Controllers(), ","), "--pins", gatewayPins(l, h),
 			}
 		},
 	}

@@ -76,7 +76,7 @@ func startKeyspace(stdout, stderr io.Writer, chain Chain, flags upFlags) (_ etcd
 			Chain: c, Temporary: dir, ID: near.ID(), Secret: near.Secret(), Log: log.With("gateway", name),
 			Disk: func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 				o.Dir, o.Member, o.Record, o.Peers = filepath.Join(dir, name), name, near, near
-				o.Log = chainlog.NewEras(c, memory.DefaultName, near.ID(), 0)
+				o.Log = chainlog.NewEras(c, nil, memory.DefaultName, near.ID(), 0)
 				return driver.Open(o)
 			},
 		}})

@@ -52,7 +52,7 @@ func (w *onDisk) start(name string) *gateway {
 	o := Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, QuotaBytes: w.quota}
 	o.Disk = func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
-		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, w.entries)
+		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), nil, "default", 7, w.entries)
 		o.CheckpointBytes = 64 << 10
 		return driver.Open(o)
 	}
@@ -71,7 +71,7 @@ func (w *onDisk) kill(g *gateway) {
 func (w *onDisk) forget(g *gateway) {
 	w.t.Helper()
 	s, _ := g.disk.Status()
-	log := chainlog.NewEras(softchain.Connect(w.t, w.cluster), "default", 7, 256)
+	log := chainlog.NewEras(softchain.Connect(w.t, w.cluster), nil, "default", 7, 256)
 	if err := log.Remove(w.ctx, s.Record.Active.Number); err != nil {
 		w.t.Fatal(err)
 	}

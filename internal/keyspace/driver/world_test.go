@@ -57,7 +57,7 @@ func newWorld(t *testing.T, ring int) *world {
 	}
 	chain := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	return &world{
-		t: t, ctx: ctx, log: &logs{Eras: chainlog.NewEras(chain, "default", 7, ring)}, dir: t.TempDir(),
+		t: t, ctx: ctx, log: &logs{Eras: chainlog.NewEras(chain, nil, "default", 7, ring)}, dir: t.TempDir(),
 		near: near, gateways: make(map[string]*gateway),
 	}
 }

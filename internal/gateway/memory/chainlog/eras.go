@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 )
@@ -19,6 +20,7 @@ var _ driver.Log = (*Eras)(nil)
 // Eras is the logs of the eras of a keyspace on disks. It implements [driver.Log].
 type Eras struct {
 	chain   *client.Client
+	near    objects.Nearby // nil: all reads use the network
 	prefix  string
 	id      uint64
 	entries int
@@ -31,20 +33,20 @@ type Eras struct {
 	writer  *writer // nil: the next one knows no versions
 }
 
-// NewEras returns the logs of the keyspace with a name and a number. All its gateways must give the same length of the
-// rings; 0: [DefaultEntries].
-func NewEras(chain *client.Client, name string, id uint64, entries int) *Eras {
+// NewEras returns the logs of the keyspace with a name and a number. near may be nil. All its gateways must give the same
+// length of the rings; 0: [DefaultEntries].
+func NewEras(chain *client.Client, near objects.Nearby, name string, id uint64, entries int) *Eras {
 	if entries == 0 {
 		entries = DefaultEntries
 	}
-	return &Eras{chain: chain, prefix: "keyspace/" + name + "/", id: id, entries: entries}
+	return &Eras{chain: chain, near: near, prefix: "keyspace/" + name + "/", id: id, entries: entries}
 }
 
 func (e *Eras) ring(era uint64) *ring {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &ring{
-		chain: e.chain, prefix: fmt.Sprintf("%s%d/", e.prefix, era), id: e.id, entries: e.entries, valueBytes: e.valueBytes,
+		chain: e.chain, near: e.near, prefix: fmt.Sprintf("%s%d/", e.prefix, era), id: e.id, entries: e.entries, valueBytes: e.valueBytes,
 	}
 }
 

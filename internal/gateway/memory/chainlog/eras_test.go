@@ -21,7 +21,7 @@ const number = 77 // of the keyspace of these tests
 func newEras(t *testing.T, entries int) (*client.Client, *Eras) {
 	t.Helper()
 	c := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
-	e := NewEras(c, name, number, entries)
+	e := NewEras(c, nil, name, number, entries)
 	if err := e.Make(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +97,58 @@ func (r *eraReader) seal() {
 	}
 }
 
+// nearbyRing answers for the objects of a ring with even slots.
+type nearbyRing struct {
+	slots map[wire.Key]int
+	value []byte
+}
+
+func (n *nearbyRing) Read(keys []wire.Key, answer func(i int, version uint64, epoch uint32, value []byte)) {
+	buffer := slices.Clone(n.value)
+	for i, key := range keys {
+		if slot, known := n.slots[key]; known && slot%2 == 0 {
+			answer(i, 5, 1, buffer)
+		}
+	}
+	clear(buffer) // a value is valid during the call only
+}
+
+// TestCellsNearby: a node on the machine answers for the cells that it has, and the chain for the others.
+func TestCellsNearby(t *testing.T) {
+	c, e := newEras(t, 8)
+	if err := e.probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Write(t.Context(), 1, 3, 1, [][]byte{[]byte("c1"), []byte("c2"), []byte("c3"), []byte("c4")}); err != nil {
+		t.Fatal(err)
+	}
+	r := record{keyspace: number, term: 3, index: 2, payload: []byte("near")}
+	near := &nearbyRing{slots: make(map[wire.Key]int), value: r.encode()}
+	for slot := range 8 {
+		key, err := wire.HashKey([]byte(e.ring(1).entryKey(slot)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		near.slots[key] = slot
+	}
+	cells, err := NewEras(c, near, name, number, 8).Cells(t.Context(), 1, 1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, cell := range cells {
+		found = append(found, fmt.Sprintf("%s/%d", cell.Payload, cell.Version))
+	}
+	chain, err := e.Cells(t.Context(), 1, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{fmt.Sprintf("c1/%d", chain[0].Version), "near/5", fmt.Sprintf("c3/%d", chain[2].Version), "near/5"}
+	if !slices.Equal(found, want) {
+		t.Errorf("the cells are %v, not %v", found, want)
+	}
+}
+
 // TestEra: writers follow one another while earlier ones go on and readers follow, until a recoverer seals the log. All
 // readers find the same entries, and each acknowledged one is there at its index: none is behind the seal.
 func TestEra(t *testing.T) {
@@ -108,7 +160,7 @@ func TestEra(t *testing.T) {
 	var busy sync.WaitGroup
 	for i := range writers {
 		term, random := uint64(i+1), rand.New(rand.NewPCG(seed, uint64(i)))
-		own := NewEras(c, name, number, ring) // of its own gateway
+		own := NewEras(c, nil, name, number, ring) // of its own gateway
 		half := make(chan struct{})
 		passed := sync.OnceFunc(func() { close(half) })
 		busy.Go(func() {
@@ -143,7 +195,7 @@ func TestEra(t *testing.T) {
 		})
 		<-half
 	}
-	sealer := readerOf(t, NewEras(c, name, number, ring))
+	sealer := readerOf(t, NewEras(c, nil, name, number, ring))
 	sealer.seal()
 	busy.Wait()
 	all := readerOf(t, e)
@@ -170,7 +222,7 @@ func TestEra(t *testing.T) {
 // that it may replace.
 func TestDeposedWriterOverwritesNothing(t *testing.T) {
 	c, a := newEras(t, 32)
-	b := NewEras(c, name, number, 32)
+	b := NewEras(c, nil, name, number, 32)
 	first := readerOf(t, a)
 	if first.lead(1) != core.Written {
 		t.Fatal("the first writer does not lead")
@@ -266,7 +318,7 @@ func TestMakeEra(t *testing.T) {
 		t.Errorf("a log with entries: %v", err)
 	}
 	small := softchain.Connect(t, softchain.Start(t, 1, 1, 10))
-	if err := NewEras(small, name, number, 100).Make(t.Context(), 1, 1); !errors.Is(err, client.ErrFull) {
+	if err := NewEras(small, nil, name, number, 100).Make(t.Context(), 1, 1); !errors.Is(err, client.ErrFull) {
 		t.Errorf("a full chain: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

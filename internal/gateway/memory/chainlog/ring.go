@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -14,6 +16,7 @@ import (
 // ring is the objects of a log.
 type ring struct {
 	chain      *client.Client
+	near       objects.Nearby // nil: all reads use the network
 	prefix     string
 	id         uint64 // of the keyspace, in each object
 	entries    int
@@ -30,13 +33,50 @@ func (r *ring) slot(index uint64) int { return int(index % r.length()) }
 
 func (r *ring) entryKey(slot int) string { return fmt.Sprintf("%slog/%d", r.prefix, slot) }
 
-// get reads the objects of n entries from index on.
+// get reads the objects of n entries from index on: from the memory of a node on this machine those that it may answer, and
+// the others through the network.
 func (r *ring) get(ctx context.Context, index uint64, n int) []client.Outcome {
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = r.entryKey(r.slot(index + uint64(i)))
 	}
-	return r.chain.GetMany(ctx, keys)
+	if r.near == nil {
+		return r.chain.GetMany(ctx, keys)
+	}
+	outcomes, answered := r.getNearby(keys)
+	var others []string
+	for i, key := range keys {
+		if !answered[i] {
+			others = append(others, key)
+		}
+	}
+	if len(others) == 0 {
+		return outcomes
+	}
+	asked := r.chain.GetMany(ctx, others)
+	for i := range outcomes {
+		if !answered[i] {
+			outcomes[i], asked = asked[0], asked[1:]
+		}
+	}
+	return outcomes
+}
+
+// getNearby reads keys from the memory of a node on this machine.
+func (r *ring) getNearby(keys []string) (outcomes []client.Outcome, answered []bool) {
+	outcomes, answered = make([]client.Outcome, len(keys)), make([]bool, len(keys))
+	hashed := make([]wire.Key, len(keys))
+	for i, key := range keys {
+		var err error
+		if hashed[i], err = wire.HashKey([]byte(key)); err != nil {
+			return outcomes, answered // the chain's client will say what is wrong
+		}
+	}
+	r.near.Read(hashed, func(i int, version uint64, epoch uint32, value []byte) {
+		outcomes[i].Result = client.Result{Version: version, Epoch: epoch, Value: slices.Clone(value)}
+		answered[i] = true
+	})
+	return outcomes, answered
 }
 
 // decode is an object of the ring as it was read.
