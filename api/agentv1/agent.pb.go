@@ -1056,6 +1056,163 @@ func (x *UsageResponse) GetMemoryBytes() uint64 {
 	return 0
 }
 
+type UsesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"` // at most 4,096, hashed: 16 bytes each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsesRequest) Reset() {
+	*x = UsesRequest{}
+	mi := &file_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsesRequest) ProtoMessage() {}
+
+func (x *UsesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsesRequest.ProtoReflect.Descriptor instead.
+func (*UsesRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *UsesRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type UsesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Objects       []*ObjectUses          `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"` // in the order of the keys
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsesResponse) Reset() {
+	*x = UsesResponse{}
+	mi := &file_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsesResponse) ProtoMessage() {}
+
+func (x *UsesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsesResponse.ProtoReflect.Descriptor instead.
+func (*UsesResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *UsesResponse) GetObjects() []*ObjectUses {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+// ObjectUses are counts since the node got the object. They may begin at zero again.
+type ObjectUses struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Found         bool                   `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	Reads         uint64                 `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`   // answered from this copy
+	Writes        uint64                 `protobuf:"varint,3,opt,name=writes,proto3" json:"writes,omitempty"` // versions applied
+	ValueBytes    uint32                 `protobuf:"varint,4,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectUses) Reset() {
+	*x = ObjectUses{}
+	mi := &file_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectUses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectUses) ProtoMessage() {}
+
+func (x *ObjectUses) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectUses.ProtoReflect.Descriptor instead.
+func (*ObjectUses) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ObjectUses) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+func (x *ObjectUses) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *ObjectUses) GetWrites() uint64 {
+	if x != nil {
+		return x.Writes
+	}
+	return 0
+}
+
+func (x *ObjectUses) GetValueBytes() uint32 {
+	if x != nil {
+		return x.ValueBytes
+	}
+	return 0
+}
+
 type ObjectRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // as users write it, before it is hashed
@@ -1065,7 +1222,7 @@ type ObjectRequest struct {
 
 func (x *ObjectRequest) Reset() {
 	*x = ObjectRequest{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1234,7 @@ func (x *ObjectRequest) String() string {
 func (*ObjectRequest) ProtoMessage() {}
 
 func (x *ObjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1247,7 @@ func (x *ObjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectRequest.ProtoReflect.Descriptor instead.
 func (*ObjectRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObjectRequest) GetKey() []byte {
@@ -1115,7 +1272,7 @@ type ObjectResponse struct {
 
 func (x *ObjectResponse) Reset() {
 	*x = ObjectResponse{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1284,7 @@ func (x *ObjectResponse) String() string {
 func (*ObjectResponse) ProtoMessage() {}
 
 func (x *ObjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1297,7 @@ func (x *ObjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectResponse.ProtoReflect.Descriptor instead.
 func (*ObjectResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ObjectResponse) GetFound() bool {
@@ -1204,7 +1361,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1373,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1386,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExportRequest) GetShards() []*ExportShards {
@@ -1272,7 +1429,7 @@ type SessionDigest struct {
 
 func (x *SessionDigest) Reset() {
 	*x = SessionDigest{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1441,7 @@ func (x *SessionDigest) String() string {
 func (*SessionDigest) ProtoMessage() {}
 
 func (x *SessionDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1454,7 @@ func (x *SessionDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionDigest.ProtoReflect.Descriptor instead.
 func (*SessionDigest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SessionDigest) GetSession() uint64 {
@@ -1325,7 +1482,7 @@ type ExportShards struct {
 
 func (x *ExportShards) Reset() {
 	*x = ExportShards{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1494,7 @@ func (x *ExportShards) String() string {
 func (*ExportShards) ProtoMessage() {}
 
 func (x *ExportShards) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1507,7 @@ func (x *ExportShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportShards.ProtoReflect.Descriptor instead.
 func (*ExportShards) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExportShards) GetEpoch() uint32 {
@@ -1387,7 +1544,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1556,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1569,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{22}
+	return file_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExportResponse) GetObjects() []*ExportedObject {
@@ -1464,7 +1621,7 @@ type ExportedObject struct {
 
 func (x *ExportedObject) Reset() {
 	*x = ExportedObject{}
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1633,7 @@ func (x *ExportedObject) String() string {
 func (*ExportedObject) ProtoMessage() {}
 
 func (x *ExportedObject) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1646,7 @@ func (x *ExportedObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedObject.ProtoReflect.Descriptor instead.
 func (*ExportedObject) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{23}
+	return file_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExportedObject) GetKey() []byte {
@@ -1550,7 +1707,7 @@ type ExportedSession struct {
 
 func (x *ExportedSession) Reset() {
 	*x = ExportedSession{}
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1719,7 @@ func (x *ExportedSession) String() string {
 func (*ExportedSession) ProtoMessage() {}
 
 func (x *ExportedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1732,7 @@ func (x *ExportedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedSession.ProtoReflect.Descriptor instead.
 func (*ExportedSession) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{24}
+	return file_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExportedSession) GetSession() uint64 {
@@ -1644,7 +1801,7 @@ type StandingRequest struct {
 
 func (x *StandingRequest) Reset() {
 	*x = StandingRequest{}
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1813,7 @@ func (x *StandingRequest) String() string {
 func (*StandingRequest) ProtoMessage() {}
 
 func (x *StandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1826,7 @@ func (x *StandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandingRequest.ProtoReflect.Descriptor instead.
 func (*StandingRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{25}
+	return file_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StandingRequest) GetName() string {
@@ -1698,7 +1855,7 @@ type StandingResponse struct {
 
 func (x *StandingResponse) Reset() {
 	*x = StandingResponse{}
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1867,7 @@ func (x *StandingResponse) String() string {
 func (*StandingResponse) ProtoMessage() {}
 
 func (x *StandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1880,7 @@ func (x *StandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandingResponse.ProtoReflect.Descriptor instead.
 func (*StandingResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{26}
+	return file_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StandingResponse) GetIncarnation() uint64 {
@@ -1831,6 +1988,17 @@ const file_agent_proto_rawDesc = "" +
 	"\aobjects\x18\x01 \x01(\x04R\aobjects\x12\x1a\n" +
 	"\bsessions\x18\x02 \x01(\x04R\bsessions\x12!\n" +
 	"\fmemory_bytes\x18\x03 \x01(\x04R\vmemoryBytes\"!\n" +
+	"\vUsesRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\"F\n" +
+	"\fUsesResponse\x126\n" +
+	"\aobjects\x18\x01 \x03(\v2\x1c.netcraq.agent.v1.ObjectUsesR\aobjects\"q\n" +
+	"\n" +
+	"ObjectUses\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\bR\x05found\x12\x14\n" +
+	"\x05reads\x18\x02 \x01(\x04R\x05reads\x12\x16\n" +
+	"\x06writes\x18\x03 \x01(\x04R\x06writes\x12\x1f\n" +
+	"\vvalue_bytes\x18\x04 \x01(\rR\n" +
+	"valueBytes\"!\n" +
 	"\rObjectRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\"\xc0\x01\n" +
 	"\x0eObjectResponse\x12\x14\n" +
@@ -1887,7 +2055,7 @@ const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"STATE_NONE\x10\x00\x12\x10\n" +
 	"\fSTATE_ACTIVE\x10\x01\x12\x10\n" +
-	"\fSTATE_FROZEN\x10\x022\xc7\x05\n" +
+	"\fSTATE_FROZEN\x10\x022\x8e\x06\n" +
 	"\x05Agent\x12E\n" +
 	"\x04Info\x12\x1d.netcraq.agent.v1.InfoRequest\x1a\x1e.netcraq.agent.v1.InfoResponse\x12T\n" +
 	"\tConfigure\x12\".netcraq.agent.v1.ConfigureRequest\x1a#.netcraq.agent.v1.ConfigureResponse\x12H\n" +
@@ -1895,7 +2063,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x06Shards\x12\x1f.netcraq.agent.v1.ShardsRequest\x1a .netcraq.agent.v1.ShardsResponse\x12Q\n" +
 	"\bCounters\x12!.netcraq.agent.v1.CountersRequest\x1a\".netcraq.agent.v1.CountersResponse\x12H\n" +
 	"\x05Usage\x12\x1e.netcraq.agent.v1.UsageRequest\x1a\x1f.netcraq.agent.v1.UsageResponse\x12K\n" +
-	"\x06Object\x12\x1f.netcraq.agent.v1.ObjectRequest\x1a .netcraq.agent.v1.ObjectResponse\x12M\n" +
+	"\x06Object\x12\x1f.netcraq.agent.v1.ObjectRequest\x1a .netcraq.agent.v1.ObjectResponse\x12E\n" +
+	"\x04Uses\x12\x1d.netcraq.agent.v1.UsesRequest\x1a\x1e.netcraq.agent.v1.UsesResponse\x12M\n" +
 	"\x06Export\x12\x1f.netcraq.agent.v1.ExportRequest\x1a .netcraq.agent.v1.ExportResponse0\x01\x12Q\n" +
 	"\bStanding\x12!.netcraq.agent.v1.StandingRequest\x1a\".netcraq.agent.v1.StandingResponseB(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
 
@@ -1912,7 +2081,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_agent_proto_goTypes = []any{
 	(State)(0),                // 0: netcraq.agent.v1.State
 	(*InfoRequest)(nil),       // 1: netcraq.agent.v1.InfoRequest
@@ -1932,16 +2101,19 @@ var file_agent_proto_goTypes = []any{
 	(*Counter)(nil),           // 15: netcraq.agent.v1.Counter
 	(*UsageRequest)(nil),      // 16: netcraq.agent.v1.UsageRequest
 	(*UsageResponse)(nil),     // 17: netcraq.agent.v1.UsageResponse
-	(*ObjectRequest)(nil),     // 18: netcraq.agent.v1.ObjectRequest
-	(*ObjectResponse)(nil),    // 19: netcraq.agent.v1.ObjectResponse
-	(*ExportRequest)(nil),     // 20: netcraq.agent.v1.ExportRequest
-	(*SessionDigest)(nil),     // 21: netcraq.agent.v1.SessionDigest
-	(*ExportShards)(nil),      // 22: netcraq.agent.v1.ExportShards
-	(*ExportResponse)(nil),    // 23: netcraq.agent.v1.ExportResponse
-	(*ExportedObject)(nil),    // 24: netcraq.agent.v1.ExportedObject
-	(*ExportedSession)(nil),   // 25: netcraq.agent.v1.ExportedSession
-	(*StandingRequest)(nil),   // 26: netcraq.agent.v1.StandingRequest
-	(*StandingResponse)(nil),  // 27: netcraq.agent.v1.StandingResponse
+	(*UsesRequest)(nil),       // 18: netcraq.agent.v1.UsesRequest
+	(*UsesResponse)(nil),      // 19: netcraq.agent.v1.UsesResponse
+	(*ObjectUses)(nil),        // 20: netcraq.agent.v1.ObjectUses
+	(*ObjectRequest)(nil),     // 21: netcraq.agent.v1.ObjectRequest
+	(*ObjectResponse)(nil),    // 22: netcraq.agent.v1.ObjectResponse
+	(*ExportRequest)(nil),     // 23: netcraq.agent.v1.ExportRequest
+	(*SessionDigest)(nil),     // 24: netcraq.agent.v1.SessionDigest
+	(*ExportShards)(nil),      // 25: netcraq.agent.v1.ExportShards
+	(*ExportResponse)(nil),    // 26: netcraq.agent.v1.ExportResponse
+	(*ExportedObject)(nil),    // 27: netcraq.agent.v1.ExportedObject
+	(*ExportedSession)(nil),   // 28: netcraq.agent.v1.ExportedSession
+	(*StandingRequest)(nil),   // 29: netcraq.agent.v1.StandingRequest
+	(*StandingResponse)(nil),  // 30: netcraq.agent.v1.StandingResponse
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: netcraq.agent.v1.InfoResponse.membership:type_name -> netcraq.agent.v1.Membership
@@ -1951,33 +2123,36 @@ var file_agent_proto_depIdxs = []int32{
 	6,  // 4: netcraq.agent.v1.ConfigureRequest.configs:type_name -> netcraq.agent.v1.ShardConfig
 	6,  // 5: netcraq.agent.v1.ShardsResponse.configs:type_name -> netcraq.agent.v1.ShardConfig
 	15, // 6: netcraq.agent.v1.CountersResponse.counters:type_name -> netcraq.agent.v1.Counter
-	22, // 7: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
-	21, // 8: netcraq.agent.v1.ExportRequest.sessions:type_name -> netcraq.agent.v1.SessionDigest
-	24, // 9: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
-	25, // 10: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
-	1,  // 11: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
-	7,  // 12: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
-	9,  // 13: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
-	11, // 14: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
-	13, // 15: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
-	16, // 16: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
-	18, // 17: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
-	20, // 18: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
-	26, // 19: netcraq.agent.v1.Agent.Standing:input_type -> netcraq.agent.v1.StandingRequest
-	2,  // 20: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
-	8,  // 21: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
-	10, // 22: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
-	12, // 23: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
-	14, // 24: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
-	17, // 25: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
-	19, // 26: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
-	23, // 27: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
-	27, // 28: netcraq.agent.v1.Agent.Standing:output_type -> netcraq.agent.v1.StandingResponse
-	20, // [20:29] is the sub-list for method output_type
-	11, // [11:20] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	20, // 7: netcraq.agent.v1.UsesResponse.objects:type_name -> netcraq.agent.v1.ObjectUses
+	25, // 8: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
+	24, // 9: netcraq.agent.v1.ExportRequest.sessions:type_name -> netcraq.agent.v1.SessionDigest
+	27, // 10: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
+	28, // 11: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
+	1,  // 12: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
+	7,  // 13: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
+	9,  // 14: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
+	11, // 15: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
+	13, // 16: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
+	16, // 17: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
+	21, // 18: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
+	18, // 19: netcraq.agent.v1.Agent.Uses:input_type -> netcraq.agent.v1.UsesRequest
+	23, // 20: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
+	29, // 21: netcraq.agent.v1.Agent.Standing:input_type -> netcraq.agent.v1.StandingRequest
+	2,  // 22: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
+	8,  // 23: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
+	10, // 24: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
+	12, // 25: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
+	14, // 26: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
+	17, // 27: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
+	22, // 28: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
+	19, // 29: netcraq.agent.v1.Agent.Uses:output_type -> netcraq.agent.v1.UsesResponse
+	26, // 30: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
+	30, // 31: netcraq.agent.v1.Agent.Standing:output_type -> netcraq.agent.v1.StandingResponse
+	22, // [22:32] is the sub-list for method output_type
+	12, // [12:22] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1991,7 +2166,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	Agent_Counters_FullMethodName  = "/netcraq.agent.v1.Agent/Counters"
 	Agent_Usage_FullMethodName     = "/netcraq.agent.v1.Agent/Usage"
 	Agent_Object_FullMethodName    = "/netcraq.agent.v1.Agent/Object"
+	Agent_Uses_FullMethodName      = "/netcraq.agent.v1.Agent/Uses"
 	Agent_Export_FullMethodName    = "/netcraq.agent.v1.Agent/Export"
 	Agent_Standing_FullMethodName  = "/netcraq.agent.v1.Agent/Standing"
 )
@@ -54,6 +55,8 @@ type AgentClient interface {
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error)
 	// Object shows one object as this node has it, committed or not.
 	Object(ctx context.Context, in *ObjectRequest, opts ...grpc.CallOption) (*ObjectResponse, error)
+	// Uses tells how often the node read and wrote some objects.
+	Uses(ctx context.Context, in *UsesRequest, opts ...grpc.CallOption) (*UsesResponse, error)
 	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
 	// after the call. A node that is not a complete member of all, and not fenced, of them in the epoch named refuses.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
@@ -140,6 +143,16 @@ func (c *agentClient) Object(ctx context.Context, in *ObjectRequest, opts ...grp
 	return out, nil
 }
 
+func (c *agentClient) Uses(ctx context.Context, in *UsesRequest, opts ...grpc.CallOption) (*UsesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UsesResponse)
+	err := c.cc.Invoke(ctx, Agent_Uses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *agentClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Agent_ServiceDesc.Streams[0], Agent_Export_FullMethodName, cOpts...)
@@ -191,6 +204,8 @@ type AgentServer interface {
 	Usage(context.Context, *UsageRequest) (*UsageResponse, error)
 	// Object shows one object as this node has it, committed or not.
 	Object(context.Context, *ObjectRequest) (*ObjectResponse, error)
+	// Uses tells how often the node read and wrote some objects.
+	Uses(context.Context, *UsesRequest) (*UsesResponse, error)
 	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
 	// after the call. A node that is not a complete member of all, and not fenced, of them in the epoch named refuses.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
@@ -227,6 +242,9 @@ func (UnimplementedAgentServer) Usage(context.Context, *UsageRequest) (*UsageRes
 }
 func (UnimplementedAgentServer) Object(context.Context, *ObjectRequest) (*ObjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Object not implemented")
+}
+func (UnimplementedAgentServer) Uses(context.Context, *UsesRequest) (*UsesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Uses not implemented")
 }
 func (UnimplementedAgentServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Export not implemented")
@@ -381,6 +399,24 @@ func _Agent_Object_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Uses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UsesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Uses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Uses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Uses(ctx, req.(*UsesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Agent_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExportRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -444,6 +480,10 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Object",
 			Handler:    _Agent_Object_Handler,
+		},
+		{
+			MethodName: "Uses",
+			Handler:    _Agent_Uses_Handler,
 		},
 		{
 			MethodName: "Standing",

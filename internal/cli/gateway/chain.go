@@ -13,6 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/gateway/uses"
 	"github.com/netcraq/netcraq/internal/node/nearby"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
@@ -29,16 +30,20 @@ type chain struct {
 	open  *connect.Client // nil: not reached yet
 	away  error           // why not
 	late  objects.Late
+	nodes *uses.Agents
 	near  *nearby.Reads // nil: all reads use the network
 }
 
 // connectChain tries to reach the chain once. An error is one that will not pass.
 func connectChain(ctx context.Context, flags *cli.ClusterFlags, pins string, log *slog.Logger) (*chain, error) {
-	c := &chain{flags: flags, log: log}
+	dial, err := flags.Dial()
+	if err != nil {
+		return nil, err
+	}
+	c := &chain{flags: flags, log: log, nodes: uses.New(dial)}
 	if pins != "" {
 		c.near = nearby.New(pins, log)
 	}
-	var err error
 	c.open, err = flags.Connect(ctx, client.Options{})
 	if errors.Is(err, context.DeadlineExceeded) {
 		c.away = err
@@ -49,8 +54,9 @@ func connectChain(ctx context.Context, flags *cli.ClusterFlags, pins string, log
 
 // cache returns where the gateway caches.
 func (c *chain) cache() *proxy.Cache {
-	cache := &proxy.Cache{Chain: &c.late}
+	cache := &proxy.Cache{Chain: &c.late, Nodes: c.nodes}
 	if c.open != nil {
+		c.nodes.Open(c.open.Client)
 		warnOpenChain(c.log, c.open.Map())
 		cache.Chain, cache.ChainName = c.open.Client, chainName(c.open.Map())
 	}
@@ -90,15 +96,17 @@ func (c *chain) reach(ctx context.Context, s *proxy.Server) error {
 	}
 	warnOpenChain(c.log, c.open.Map())
 	c.late.Open(c.open.Client)
+	c.nodes.Open(c.open.Client)
 	c.log.Info("the chain answers: keys are cached from now on")
 	return nil
 }
 
 func (c *chain) close() error {
+	err := c.nodes.Close()
 	if c.open == nil {
-		return nil
+		return err
 	}
-	return c.open.Close()
+	return errors.Join(err, c.open.Close())
 }
 
 // warnOpenChain logs that the certificates of etcd and of the gateway do not protect what the chain answers.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/pages"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
 // explainResult is the output of `netcraq placement explain --json`.
@@ -25,7 +26,9 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain why running gateways cache a key or not.
 
 Every gateway decides by itself. A key is cached if its benefit (its reads, less a quarter of its writes, lately) reaches the
-threshold, and if keys that bring more for each KiB leave room. --pin and --exclude of netcraq gateway come before that.`,
+threshold, and if keys that bring more for each KiB leave room. --pin and --exclude of netcraq gateway come before that.
+The source of reads and writes is the gateway, which counts those of its clients, or the switch: the chain's nodes count
+those of others, once the gateway has cached the key.`,
 		Example: `  netcraq placement explain /registry/namespaces/kube-system
   netcraq placement explain /registry/leases/x --gateways 192.0.2.1:23790,192.0.2.2:23790 --json`,
 		Args: cli.Arguments(1),
@@ -50,6 +53,18 @@ threshold, and if keys that bring more for each KiB leave room. --pin and --excl
 	return c
 }
 
+// sourceOf says who counted the reads and writes of a key.
+func sourceOf(e *placement.Explanation) string {
+	switch e.Source {
+	case "":
+		return "none lately"
+	case placement.SourceBoth:
+		return fmt.Sprintf("both: gateway %.2f reads/s and %.2f writes/s, switch %.2f and %.2f", e.Gateway.ReadRate,
+			e.Gateway.WriteRate, e.Switch.ReadRate, e.Switch.WriteRate)
+	}
+	return e.Source
+}
+
 func printExplained(out io.Writer, list []pages.Explained) error {
 	table := cli.NewTable(out)
 	for i := range list {
@@ -64,6 +79,7 @@ func printExplained(out io.Writer, list []pages.Explained) error {
 		if e.Counted {
 			fmt.Fprintf(table, "reads\t%.2f/s, %.0f %% from the chain\n", e.ReadRate, 100*e.HitShare)
 			fmt.Fprintf(table, "writes\t%.2f/s\n", e.WriteRate)
+			fmt.Fprintf(table, "source\t%s\n", sourceOf(&e.Explanation))
 			fmt.Fprintf(table, "object\t%d bytes, %d of them its value\n", e.Size, e.Bytes)
 			fmt.Fprintf(table, "benefit\t%.2f/s; it needs %.2f/s\n", e.Benefit, e.Threshold)
 			fmt.Fprintf(table, "for each KiB\t%.1f; the least of those cached brings %.1f\n", e.PerKiB, e.Lowest)

@@ -23,6 +23,7 @@ var allowed = Calls{
 	agentv1.Agent_Counters_FullMethodName:  anybody,
 	agentv1.Agent_Usage_FullMethodName:     anybody,
 	agentv1.Agent_Object_FullMethodName:    anybody,
+	agentv1.Agent_Uses_FullMethodName:      anybody,
 	agentv1.Agent_Standing_FullMethodName:  anybody,
 	agentv1.Agent_Configure_FullMethodName: {Controller, Admin},
 	agentv1.Agent_Grant_FullMethodName:     {Controller, Admin},

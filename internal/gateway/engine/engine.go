@@ -23,6 +23,7 @@ type Options struct {
 	Etcd      *grpc.ClientConn
 	Chain     objects.Chain
 	Nearby    objects.Nearby // nil: all reads of the chain use the network
+	Nodes     Nodes          // nil: only this gateway's own clients count
 	ChainName string         // the same for all gateways with this chain; empty: not known yet, see [Engine.NameChain]
 	Placement placement.Options
 	About     string        // this gateway, for operators
@@ -82,6 +83,7 @@ type Engine struct {
 	until   atomic.Int64                      // the session's lease lasts until then at least, on the boot clock
 	reads   readers
 	usage   usage
+	did     did
 	places  places
 	packing packed
 	own     ownWrites
@@ -206,6 +208,7 @@ func (e *Engine) callChain(c core.ChainCall) func() {
 				return e.core.Timely(c.Op.Rev)
 			}
 		}
+		e.did.op(&c.Op)
 		e.store.Do(e.ctx, &c.Op, while, func(a core.Answer) {
 			e.do(func(g *core.Gateway) {
 				delete(e.calls, c.ID)

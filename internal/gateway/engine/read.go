@@ -114,6 +114,7 @@ func (e *Engine) rounds() {
 			return
 		}
 		r.mu.Unlock()
+		e.did.read(round.Keys())
 		round.Nearby(e.store.ReadNearby(round.Keys()))
 		if kind, more := round.Next(); more && kind == core.ReadRevision {
 			e.read(round, kind)

@@ -79,6 +79,9 @@ func (e *Engine) begin() {
 	})
 	e.tasks.Go(e.tick)
 	e.tasks.Go(e.choose)
+	if e.o.Nodes != nil {
+		e.tasks.Go(e.askNodes)
+	}
 	e.tasks.Go(e.audit)
 }
 

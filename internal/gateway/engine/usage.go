@@ -60,6 +60,13 @@ func (u *usage) write(key string, bytes int, unfit bool) {
 	u.mu.Unlock()
 }
 
+// others counts what others did with a key's object since a moment.
+func (u *usage) others(key string, did placement.Use, bytes int, since float64) {
+	u.mu.Lock()
+	u.monitor.Others(key, did, bytes, since, u.now())
+	u.mu.Unlock()
+}
+
 // wrote counts what a client's request may write.
 func (u *usage) wrote(w *core.Write, fits bool) {
 	u.write(w.Key, len(w.Value), w.Leased || !fits)

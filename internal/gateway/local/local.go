@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/gateway/uses"
 	"github.com/netcraq/netcraq/internal/platform/owned"
 )
 
@@ -25,6 +26,7 @@ type Etcd struct {
 	dir     string
 	etcd    *embed.Etcd
 	chain   *client.Client // nil: none
+	nodes   *uses.Agents   // of the chain
 	gateway *proxy.Server
 }
 
@@ -63,7 +65,9 @@ func Start(ctx context.Context, listen string, cluster *topology.Cluster, log *s
 		if e.chain, err = client.New(client.Options{Cluster: cluster}); err != nil {
 			return nil, err
 		}
-		o.Cache = &proxy.Cache{Chain: e.chain, ChainName: "local", Placement: placement.Defaults()}
+		e.nodes = uses.New()
+		e.nodes.Open(e.chain)
+		o.Cache = &proxy.Cache{Chain: e.chain, Nodes: e.nodes, ChainName: "local", Placement: placement.Defaults()}
 	}
 	e.gateway, err = proxy.New(ctx, o)
 	return e, err
@@ -90,7 +94,7 @@ func (e *Etcd) Serve(ctx context.Context) error {
 
 func (e *Etcd) close() error {
 	if e.chain != nil {
-		_ = e.chain.Close() // it is used no more
+		_ = errors.Join(e.nodes.Close(), e.chain.Close()) // they are used no more
 	}
 	if e.etcd != nil {
 		e.etcd.Close()

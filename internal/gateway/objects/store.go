@@ -81,6 +81,9 @@ func (s *Store) key(op *core.Op) string {
 	return s.prefix + "o/" + op.Key
 }
 
+// Name is the name of a key's object in the chain.
+func (s *Store) Name(key string) string { return s.key(&core.Op{Kind: core.ReadObject, Key: key}) }
+
 // Fits reports whether a value can be cached.
 func (s *Store) Fits(key string, value int) bool {
 	return len(s.prefix)+2+len(key) <= wire.MaxKeyBytes && value <= int(s.largest.Load())-room-maxHeader

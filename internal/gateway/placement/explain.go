@@ -18,7 +18,10 @@ type Explanation struct {
 	Writes    float64 `json:"writes"`
 	ReadRate  float64 `json:"reads_per_s"`
 	WriteRate float64 `json:"writes_per_s"`
-	HitShare  float64 `json:"hit_share"` // of its reads, those that the chain answered
+	Source    string  `json:"source,omitempty"` // who counted these: one of the constants below; empty: nobody
+	Gateway   Figures `json:"gateway"`          // the part of this gateway's clients
+	Switch    Figures `json:"switch"`           // the part of others, which the chain's nodes counted
+	HitShare  float64 `json:"hit_share"`        // of its reads, those that the chain answered
 	Bytes     int     `json:"value_bytes"`
 	Size      int     `json:"object_bytes"`
 	Benefit   float64 `json:"benefit"`
@@ -31,7 +34,47 @@ type Explanation struct {
 	Reason   string  `json:"reason"`
 }
 
+// Values of [Explanation.Source].
+const (
+	SourceGateway = "gateway"
+	SourceSwitch  = "switch"
+	SourceBoth    = "both"
+)
+
+// sourceShare is the least share of all reads and writes for which a source is named.
+const sourceShare = 0.01
+
 const kib = 1 << 10
+
+// sum returns the figures of both sources.
+func (f Figures) sum(g Figures) Figures {
+	return Figures{f.Reads + g.Reads, f.Writes + g.Writes, f.ReadRate + g.ReadRate, f.WriteRate + g.WriteRate}
+}
+
+// without returns the figures less others, down to zero.
+func (f Figures) without(g Figures) Figures {
+	return Figures{
+		max(0, f.Reads-g.Reads), max(0, f.Writes-g.Writes), max(0, f.ReadRate-g.ReadRate), max(0, f.WriteRate-g.WriteRate),
+	}
+}
+
+// count fills in the figures of both sources, and their sums.
+func (e *Explanation) count(gateway, nodes Figures) {
+	all := gateway.sum(nodes)
+	e.Gateway, e.Switch = gateway, nodes
+	e.Reads, e.Writes, e.ReadRate, e.WriteRate = all.Reads, all.Writes, all.ReadRate, all.WriteRate
+	least := sourceShare * (all.Reads + all.Writes)
+	switch ours, theirs := gateway.Reads+gateway.Writes, nodes.Reads+nodes.Writes; {
+	case ours+theirs == 0:
+		e.Source = ""
+	case theirs < least:
+		e.Source = SourceGateway
+	case ours < least:
+		e.Source = SourceSwitch
+	default:
+		e.Source = SourceBoth
+	}
+}
 
 // prefixOf returns the prefix of a key among some, or nothing.
 func prefixOf(key string, prefixes []string) string {
@@ -46,10 +89,11 @@ func (o *Options) describe(u *Usage, placed Placed, now float64) Explanation {
 	since, is := placed[u.Key]
 	perByte, _ := o.worth(u, is)
 	e := Explanation{
-		Key: u.Key, Placed: is, Counted: true, Reads: u.Reads, Writes: u.Writes, ReadRate: u.ReadRate, WriteRate: u.WriteRate, Bytes: u.Bytes,
+		Key: u.Key, Placed: is, Counted: true, Bytes: u.Bytes,
 		Size: o.Size(u.Bytes), Benefit: o.Benefit(u), Threshold: o.Least, PerKiB: perByte * kib,
 		Pinned: prefixOf(u.Key, o.Pinned), Excluded: prefixOf(u.Key, o.Excluded),
 	}
+	e.count(Figures{u.Reads, u.Writes, u.ReadRate, u.WriteRate}.without(u.Switch), u.Switch)
 	if u.Reads > 0 {
 		e.HitShare = min(1, u.Hits/u.Reads)
 	}
@@ -114,8 +158,8 @@ func (e Explanation) String() string {
 	if !e.Counted {
 		return state + ": " + e.Reason
 	}
-	return fmt.Sprintf("%s: %.2f reads and %.2f writes a second bring %.2f, its object takes %d bytes; %s", state, e.ReadRate,
-		e.WriteRate, e.Benefit, e.Size, e.Reason)
+	return fmt.Sprintf("%s: %.2f reads and %.2f writes a second (source: %s) bring %.2f, its object takes %d bytes; %s", state,
+		e.ReadRate, e.WriteRate, cmp.Or(e.Source, "none"), e.Benefit, e.Size, e.Reason)
 }
 
 // Hottest describes the keys that are read and written most, the hottest first.
@@ -132,30 +176,45 @@ func Hottest(o *Options, placed Placed, usages []Usage, most int, now float64) [
 
 // Together joins lists of several gateways: counts are summed, and the first gateway that has placed a key speaks for it.
 func Together(lists [][]Explanation) []Explanation {
-	byKey := make(map[string]*Explanation)
+	byKey := make(map[string][]Explanation)
 	for _, list := range lists {
 		for _, e := range list {
-			sum := byKey[e.Key]
-			if sum == nil {
-				byKey[e.Key] = &e
-				continue
-			}
-			if e.Placed && !sum.Placed {
-				e, *sum = *sum, e
-			}
-			if reads := sum.Reads + e.Reads; reads > 0 {
-				sum.HitShare = (sum.HitShare*sum.Reads + e.HitShare*e.Reads) / reads
-			}
-			sum.Reads, sum.Writes, sum.Benefit = sum.Reads+e.Reads, sum.Writes+e.Writes, sum.Benefit+e.Benefit
-			sum.ReadRate, sum.WriteRate = sum.ReadRate+e.ReadRate, sum.WriteRate+e.WriteRate
+			byKey[e.Key] = append(byKey[e.Key], e)
 		}
 	}
 	all := make([]Explanation, 0, len(byKey))
-	for _, e := range byKey {
-		all = append(all, *e)
+	for _, same := range byKey {
+		all = append(all, join(same))
 	}
 	slices.SortFunc(all, hotter)
 	return all
+}
+
+// join joins what gateways say of one key. The nodes of the chain have counted for one gateway what the others read and wrote there:
+// that is left out of the sums.
+func join(same []Explanation) Explanation {
+	speaks := max(0, slices.IndexFunc(same, func(e Explanation) bool { return e.Placed }))
+	joined := same[speaks]
+	var ours, others, nodes Figures // of the gateway that speaks, of others, and of the nodes of the chain
+	var hits, benefit float64
+	for i := range same {
+		e := &same[i]
+		hits, benefit, nodes = hits+e.HitShare*e.Reads, benefit+e.Benefit, nodes.sum(e.Switch)
+		gateway := Figures{e.Reads, e.Writes, e.ReadRate, e.WriteRate}.without(e.Switch)
+		if i == speaks {
+			ours = gateway
+		} else {
+			others = others.sum(gateway)
+		}
+	}
+	left := nodes.without(others)
+	twice := nodes.without(left)
+	joined.count(ours.sum(others), left)
+	joined.Benefit, joined.HitShare = benefit-twice.ReadRate+Defaults().WriteCost*twice.WriteRate, 0
+	if joined.Reads > 0 {
+		joined.HitShare = max(0, hits-twice.Reads) / joined.Reads
+	}
+	return joined
 }
 
 // hotter orders keys, the hottest first.

@@ -17,7 +17,16 @@ type Usage struct {
 	Bytes         int     // of the value
 	// ReadRate and WriteRate are the events for each second, of the last few events if these come slowly.
 	ReadRate, WriteRate float64
-	Unfit               bool // it cannot be cached now: it has a lease, or does not fit
+	Switch              Figures // of all these, those that the chain's nodes counted
+	Unfit               bool    // it cannot be cached now: it has a lease, or does not fit
+}
+
+// Figures are the reads and writes that one source counted.
+type Figures struct {
+	Reads     float64 `json:"reads"` // decayed counts
+	Writes    float64 `json:"writes"`
+	ReadRate  float64 `json:"reads_per_s"`
+	WriteRate float64 `json:"writes_per_s"`
 }
 
 // Monitor counts with the Space-Saving algorithm. When its table is full, a new key replaces the least used one and starts
@@ -39,6 +48,10 @@ type counter struct {
 	unfit         bool
 	at            int // index in the heap
 	read, written pace
+	others        struct { // those that the chain's nodes counted
+		reads, writes float64
+		read, written pace
+	}
 }
 
 const (
@@ -58,14 +71,19 @@ type pace struct{ before, now span }
 type span struct{ start, events float64 }
 
 // add takes an event.
-func (p *pace) add(now float64) {
+func (p *pace) add(now float64) { p.addAll(1, now, now) }
+
+// addAll takes events of some time.
+func (p *pace) addAll(events, from, now float64) {
 	switch {
+	case events == 0:
+		return
 	case p.now.events == 0:
-		p.now.start = now
+		p.now.start = from
 	case p.now.events >= paceEvents && now-p.now.start >= paceSpan:
-		p.before, p.now = p.now, span{start: now}
+		p.before, p.now = p.now, span{start: from}
 	}
-	p.now.events++
+	p.now.events += events
 }
 
 // rate returns the events for each second.
@@ -93,6 +111,7 @@ func (m *Monitor) weigh(now float64) float64 {
 	}
 	for _, c := range m.counters {
 		c.weight, c.reads, c.writes, c.hits = c.weight/w, c.reads/w, c.writes/w, c.hits/w
+		c.others.reads, c.others.writes = c.others.reads/w, c.others.writes/w
 	}
 	m.start = now
 	return 1
@@ -137,6 +156,24 @@ func (m *Monitor) Write(key string, bytes int, unfit bool, now float64) {
 	c.written.add(now)
 }
 
+// Others counts what others than this gateway did with an object in the chain between two moments. The bytes are those of the
+// object, for a key that is not known.
+func (m *Monitor) Others(key string, u Use, bytes int, from, now float64) {
+	reads, writes := float64(u.Reads), float64(u.Writes)
+	if reads+writes == 0 || reads == 0 && m.counters[key] == nil { // as in Write
+		return
+	}
+	w := m.weigh(now)
+	c := m.touch(key, (reads+writes)*w)
+	c.others.reads += reads * w
+	c.others.writes += writes * w
+	c.others.read.addAll(reads, from, now)
+	c.others.written.addAll(writes, from, now)
+	if c.bytes == 0 {
+		c.bytes = bytes
+	}
+}
+
 func (m *Monitor) touch(key string, w float64) *counter {
 	c := m.counters[key]
 	switch {
@@ -162,12 +199,22 @@ func (m *Monitor) Usages(now float64) []Usage {
 	w := m.weigh(now)
 	list := make([]Usage, 0, len(m.counters))
 	for _, c := range m.order {
-		list = append(list, Usage{
-			Key: c.key, Reads: c.reads / w, Writes: c.writes / w, Hits: c.hits / w, Bytes: c.bytes, Unfit: c.unfit,
-			ReadRate: c.read.rate(now), WriteRate: c.written.rate(now),
-		})
+		list = append(list, c.usage(w, now))
 	}
 	return list
+}
+
+// usage describes a counter at a moment when an event weighs w. The chain answered what its nodes counted.
+func (c *counter) usage(w, now float64) Usage {
+	o := &c.others
+	others := Figures{
+		Reads: o.reads / w, Writes: o.writes / w, ReadRate: o.read.rate(now), WriteRate: o.written.rate(now),
+	}
+	return Usage{
+		Key: c.key, Reads: c.reads/w + others.Reads, Writes: c.writes/w + others.Writes, Hits: c.hits/w + others.Reads,
+		Bytes: c.bytes, Unfit: c.unfit, ReadRate: c.read.rate(now) + others.ReadRate,
+		WriteRate: c.written.rate(now) + others.WriteRate, Switch: others,
+	}
 }
 
 // byWeight is a heap, the lightest first.

@@ -46,6 +46,7 @@ type Options struct {
 type Cache struct {
 	Chain     objects.Chain
 	Nearby    objects.Nearby // nil: all reads of the chain use the network
+	Nodes     engine.Nodes   // nil: the placement knows only what this gateway's clients do
 	ChainName string         // the same for all gateways with this chain; empty: not known yet, see [Server.NameChain]
 	Placement placement.Options
 	Lease     time.Duration // of the gateway's session; 0: the default
@@ -149,7 +150,7 @@ func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 	s.own, err = serve.NewOwn()
 	if c := s.options.Cache; err == nil && c != nil {
 		s.cache, err = engine.Start(ctx, engine.Options{
-			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, ChainName: c.ChainName, Placement: c.Placement,
+			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, Nodes: c.Nodes, ChainName: c.ChainName, Placement: c.Placement,
 			About: s.options.about(), Lease: c.Lease, Log: s.options.Log, Later: !answers,
 		})
 	}

@@ -160,6 +160,20 @@ func TestInspectByAPI(t *testing.T) {
 	if _, err = api.Object(ctx, &agentv1.ObjectRequest{}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("empty key: %v", err)
 	}
+	client.send(plane.Addr(), wire.Message{Op: wire.OpRead, Epoch: 1, Shard: hash(t, "k").Shard(shards), Key: hash(t, "k")})
+	if reply, ok := client.receive(patience); !ok || reply.Status() != wire.StatusOk {
+		t.Fatalf("reply %+v", reply)
+	}
+	uses, err := Uses(ctx, api, []wire.Key{hash(t, "none"), hash(t, "k")})
+	if err != nil || uses[0].Found || !uses[1].Found || uses[1].Reads != 1 || uses[1].Writes != 1 || uses[1].ValueBytes != 5 {
+		t.Errorf("uses are %v, %v", uses, err)
+	}
+	if _, err := Uses(ctx, api, make([]wire.Key, MaxUses+1)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("too many keys: %v", err)
+	}
+	if _, err := api.Uses(ctx, &agentv1.UsesRequest{Keys: [][]byte{[]byte("k")}}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a key that is not hashed: %v", err)
+	}
 }
 
 func TestNewRefused(t *testing.T) {

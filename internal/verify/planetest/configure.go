@@ -155,6 +155,11 @@ func testLoads(t *testing.T, open func(*testing.T) Node) {
 	if own := loads[shardOf(k)]; own.Reads < 5 || own.Writes != 3 || reads != 6 || writes != 3 {
 		t.Errorf("the shard has %+v, all have %d reads and %d writes", own, reads, writes)
 	}
+	o, found, err := n.Plane.Object(k)
+	check(t, err)
+	if !found || o.Reads != 5 || o.Writes != 3 {
+		t.Errorf("the object has %d reads and %d writes", o.Reads, o.Writes)
+	}
 	counters, err := n.Plane.Counters()
 	check(t, err)
 	if got := counters[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeAnsweredClean}]; got != 5 {
