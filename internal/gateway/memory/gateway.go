@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/calltime"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
@@ -101,6 +102,8 @@ type Gateway struct {
 	contact atomic.Int64  // when the chain answered last, since began
 	applied progress.Mark // the revision of this gateway's copy
 	appends prometheus.Histogram
+	latency *prometheus.HistogramVec
+	times   calltime.Times // in latency
 	calls   *calls
 
 	mu      sync.Mutex
@@ -147,9 +150,11 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	latency := newLatency()
 	g := &Gateway{
 		o: o, self: &pb.Member{ID: rand.Uint64() | 1}, others: make(map[*pb.Member]bool), began: time.Now(),
 		secret: o.Secret, space: space, changed: make(chan struct{}), appends: newAppends(), calls: newCalls(),
+		latency: latency, times: calltime.Of(latency),
 	}
 	if o.Disk != nil {
 		if err := g.openDisk(); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/netcraq/netcraq/internal/gateway/calltime"
 	"github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
@@ -19,6 +20,7 @@ var (
 	quotaGauge   = metrics.Gauge("netcraq_keyspace_quota_bytes", "Size from which on writes are refused.")
 	relayGauge   = metrics.Gauge("netcraq_keyspace_relaying_gateways", "Gateways that relay writes to this one.")
 	silenceGauge = metrics.Gauge("netcraq_keyspace_chain_silence_seconds", "Time since the chain answered last.")
+	leaseGauge   = metrics.Gauge("netcraq_keyspace_leases", "Leases that clients were granted and that have not ended.")
 	hasLeader    = metrics.Gauge("etcd_server_has_leader", "1 if this gateway knows the active one and reaches the chain.")
 	isLeader     = metrics.Gauge("etcd_server_is_leader", "1 if this gateway is active.")
 	sizeGauge    = metrics.Gauge("etcd_mvcc_db_total_size_in_bytes", "Size of the keyspace with its history.")
@@ -26,18 +28,22 @@ var (
 
 // newAppends makes the histogram of appends.
 func newAppends() prometheus.Histogram {
-	const first, factor, buckets = 25e-6, 2.5, 14
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "netcraq_keyspace_append_seconds",
 		Help:    "Time until the chain has stored a batch of writes, at the active gateway.",
-		Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
+		Buckets: calltime.Buckets(),
 	})
+}
+
+// newLatency makes the histogram of clients' requests.
+func newLatency() *prometheus.HistogramVec {
+	return calltime.New("netcraq_keyspace_request_seconds", "Time to answer requests with one answer, by their kind.")
 }
 
 // registry returns the gateway's metrics.
 func (g *Gateway) registry() *prometheus.Registry {
-	return metrics.New(g.appends, g.calls.handled, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge,
-		revGauge, oldestGauge, bytesGauge, quotaGauge, relayGauge, silenceGauge, hasLeader, isLeader, sizeGauge))
+	return metrics.New(g.appends, g.latency, g.calls.handled, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge,
+		revGauge, oldestGauge, bytesGauge, quotaGauge, relayGauge, leaseGauge, silenceGauge, hasLeader, isLeader, sizeGauge))
 }
 
 // Metrics of a keyspace on disks.
@@ -80,6 +86,7 @@ func (g *Gateway) metrics() prometheus.Gatherer {
 func (g *Gateway) readMetrics(v metrics.Values) {
 	silence := time.Since(g.began) - time.Duration(g.contact.Load())
 	led := g.ledFor() > 0
+	v.Set(leaseGauge, float64(len(g.current().Leases().Leases())))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v.Is(activeGauge, g.lead != nil)

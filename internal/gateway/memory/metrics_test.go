@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/netcraq/netcraq/internal/gateway/calltime"
 	"github.com/netcraq/netcraq/internal/verify/metricspage"
 )
 
@@ -60,6 +61,59 @@ func handled(t *testing.T, from prometheus.Gatherer, method, code string) (n flo
 		}
 	}
 	return n
+}
+
+// measured returns how many requests of a kind a gateway has timed, and its number of leases.
+func measured(t *testing.T, g *gateway, kind string) (requests uint64, leases float64) {
+	t.Helper()
+	families, err := g.registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch f.GetName() {
+			case "netcraq_keyspace_request_seconds":
+				if m.GetLabel()[0].GetValue() == kind {
+					requests = m.GetHistogram().GetSampleCount()
+				}
+			case "netcraq_keyspace_leases":
+				leases = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return requests, leases
+}
+
+// TestRequestsAreTimed: the gateway at which a client is times its requests by kind, whether it is active or relays, and both
+// know the leases.
+func TestRequestsAreTimed(t *testing.T) {
+	active, relaying := pair(t)
+	relaying.waitRelay(t)
+	for i, g := range []*gateway{active, relaying} {
+		c := open(t, g.address)
+		if _, err := c.Put(t.Context(), "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Get(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Grant(t.Context(), 60); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{calltime.Write, calltime.Read, calltime.Other} {
+			eventually(t, "a request of kind "+kind+" is timed", func() bool {
+				n, _ := measured(t, g, kind)
+				return n == 1
+			})
+		}
+		for _, other := range []*gateway{active, relaying} {
+			eventually(t, "the leases are counted", func() bool {
+				_, leases := measured(t, other, "")
+				return leases == float64(i+1)
+			})
+		}
+	}
 }
 
 // TestCallsAreCounted: calls are counted by method and code as etcd counts them, those of unknown methods are not, and

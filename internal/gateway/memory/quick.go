@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/netcraq/netcraq/internal/gateway/calltime"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
@@ -38,7 +40,8 @@ func (g *Gateway) begin(c *grpcserver.Call, method string, message []byte) bool 
 // begin proposes a write, unless its checks fail or it only reads.
 func (l *leader) begin(call *grpcserver.Call, method string, message []byte) bool {
 	command, encoded, ok := decode(method, message)
-	return ok && l.push(command, encoded, &quickCall{l, call, encoded[len(encoded)-len(message):]})
+	timed := timedCall{call, method, time.Now(), l.g.times}
+	return ok && l.push(command, encoded, &quickCall{l, timed, encoded[len(encoded)-len(message):]})
 }
 
 // decode makes a command of a write. It returns false for all that must not be proposed.
@@ -76,10 +79,30 @@ func decodeCommand(encoded []byte, proven bool) (keyspace.Command, []byte, error
 	return command, encoded, checkCommand(request)
 }
 
+// timedCall is a client's write without a goroutine, whose time is measured. That of a call with a handler is measured there.
+type timedCall struct {
+	*grpcserver.Call
+	method string
+	began  time.Time
+	times  calltime.Times
+}
+
+// Answer answers the write.
+func (c *timedCall) Answer(response []byte) {
+	c.Call.Answer(response)
+	c.times.Observe(c.method, c.began)
+}
+
+// Fail answers the write with an error.
+func (c *timedCall) Fail(err error) {
+	c.Call.Fail(err)
+	c.times.Observe(c.method, c.began)
+}
+
 // quickCall is the caller of a write without a goroutine.
 type quickCall struct {
 	l       *leader
-	call    *grpcserver.Call
+	call    timedCall
 	message []byte
 }
 

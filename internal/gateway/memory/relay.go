@@ -142,7 +142,7 @@ func (r *relay) begin(c *grpcserver.Call, method string, message []byte) bool {
 	if method == pb.KV_Txn_FullMethodName {
 		kind = itemTxn
 	}
-	return len(message) <= r.g.o.MaxRequestBytes && r.push(c, kind, message)
+	return len(message) <= r.g.o.MaxRequestBytes && r.push(&timedCall{c, method, time.Now(), r.g.times}, kind, message)
 }
 
 // perform has a command executed for a handler, and returns the encoded response. The error errNotActive means that the

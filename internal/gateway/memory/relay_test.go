@@ -63,16 +63,7 @@ func TestRelayedCommandsAreChecked(t *testing.T) {
 func TestFollowersForwardByTheRelay(t *testing.T) {
 	_, b := pair(t)
 	c, ctx := open(t, b.address), t.Context()
-	eventually(t, "a relay", func() bool {
-		r := b.where().relay
-		if r == nil {
-			return false
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.open
-	})
-	r := b.where().relay
+	r := b.waitRelay(t)
 	before := sentBy(r)
 	must(c.Put(ctx, "k", "1"))(t)
 	must(c.Delete(ctx, "k"))(t)
@@ -83,6 +74,20 @@ func TestFollowersForwardByTheRelay(t *testing.T) {
 	if n := sentBy(r) - before; n < 6 {
 		t.Errorf("%d of 6 writes went by the relay", n)
 	}
+}
+
+// waitRelay waits until the gateway can relay writes.
+func (g *gateway) waitRelay(t *testing.T) (r *relay) {
+	t.Helper()
+	eventually(t, "a relay", func() bool {
+		if r = g.where().relay; r == nil {
+			return false
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.open
+	})
+	return r
 }
 
 func sentBy(r *relay) uint64 {

@@ -186,22 +186,23 @@ func (s *Server) Serve(ctx context.Context) error {
 type service struct {
 	desc   *grpc.ServiceDesc
 	server any
+	peers  bool // other gateways call it, not clients
 }
 
 // services are those of clients, and that of the other gateways.
 func (s *Server) services() []service {
 	all := []service{
-		{&pb.KV_ServiceDesc, &kvServer{g: s.Gateway}},
-		{&pb.Watch_ServiceDesc, &watchServer{g: s.Gateway}},
-		{&pb.Lease_ServiceDesc, &leaseServer{g: s.Gateway}},
-		{&pb.Cluster_ServiceDesc, &clusterServer{g: s.Gateway}},
-		{&pb.Maintenance_ServiceDesc, &maintenanceServer{g: s.Gateway}},
-		{&pb.Auth_ServiceDesc, &authServer{g: s.Gateway}},
-		{&grpc_health_v1.Health_ServiceDesc, &healthServer{g: s.Gateway}},
+		{&pb.KV_ServiceDesc, &kvServer{g: s.Gateway}, false},
+		{&pb.Watch_ServiceDesc, &watchServer{g: s.Gateway}, false},
+		{&pb.Lease_ServiceDesc, &leaseServer{g: s.Gateway}, false},
+		{&pb.Cluster_ServiceDesc, &clusterServer{g: s.Gateway}, false},
+		{&pb.Maintenance_ServiceDesc, &maintenanceServer{g: s.Gateway}, false},
+		{&pb.Auth_ServiceDesc, &authServer{g: s.Gateway}, false},
+		{&grpc_health_v1.Health_ServiceDesc, &healthServer{g: s.Gateway}, false},
 	}
 	if s.disk != nil && s.o.Others != nil {
 		desc, server := s.o.Others(s.disk)
-		all = append(all, service{desc, server})
+		all = append(all, service{desc, server, true})
 	}
 	return all
 }
@@ -220,12 +221,12 @@ func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server 
 		url = "https://" + s.o.Advertise
 	}
 	s.self.Name, s.self.ClientURLs = name, []string{url}
-	streams, unary := make(map[string]func(grpc.ServerStream) error), make(map[string]bool)
+	streams, unary, timed := make(map[string]func(grpc.ServerStream) error), make(map[string]bool), make(map[string]bool)
 	for _, service := range s.services() {
 		s.calls.add(service.desc)
 		for _, method := range service.desc.Methods {
 			path := "/" + service.desc.ServiceName + "/" + method.MethodName
-			unary[path] = true
+			unary[path], timed[path] = true, !service.peers
 			streams[path] = func(down grpc.ServerStream) error {
 				answer, err := method.Handler(service.server, withReserver(down), down.RecvMsg, nil)
 				if err != nil {
@@ -260,13 +261,18 @@ func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server 
 		s.calls.add(desc)
 	}
 	for method, call := range s.locks.Calls {
-		streams[method], unary[method] = call.Answer, call.Unary
+		streams[method], unary[method], timed[method] = call.Answer, call.Unary, call.Unary && !locks.Waits(method)
 	}
 	return grpcserver.New(grpcserver.Options{
 		Begin: s.begin, Waits: locks.Waits,
-		Codec: grpcserver.Proto{}, Unary: func(method string) bool { return unary[method] }, Handle: handle,
-		Ended: s.calls.ended,
-		Page:  pages, MaxMessageBytes: s.o.MaxRequestBytes + serve.OverheadBytes, Memory: s.memory,
+		Codec: grpcserver.Proto{}, Unary: func(method string) bool { return unary[method] }, Ended: s.calls.ended,
+		Handle: func(method string, down grpc.ServerStream) error {
+			if timed[method] {
+				defer s.times.Observe(method, time.Now())
+			}
+			return handle(method, down)
+		},
+		Page: pages, MaxMessageBytes: s.o.MaxRequestBytes + serve.OverheadBytes, Memory: s.memory,
 		PingEvery: serve.PingEvery, PingTimeout: serve.PingTimeout,
 	})
 }

@@ -46,7 +46,7 @@ func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if isUnary(method) && !locks.Waits(method) {
-				defer s.latency.observe(method, time.Now())
+				defer s.latency.etcd.Observe(method, time.Now())
 			}
 			if answer := own[method]; answer != nil {
 				return answer(down)
@@ -79,7 +79,7 @@ type quickRead struct {
 func (r *quickRead) Answer(message []byte) {
 	r.from.shown.Raise(headerRevision(message))
 	r.Call.Answer(message)
-	r.from.latency.chain.Observe(time.Since(r.began).Seconds())
+	r.from.latency.chain.Observe(methodRange, r.began)
 }
 
 // Pass has etcd answer the read.

@@ -1,12 +1,9 @@
 package proxy
 
 import (
-	"time"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/netcraq/netcraq/internal/gateway/calltime"
 	"github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
@@ -28,46 +25,17 @@ var (
 	longestGauge = metrics.Gauge("netcraq_gateway_chain_wait_seconds", "How long the oldest of these calls has taken.")
 )
 
-// kinds of requests. Each method of etcd has one, so that clients cannot make metrics.
-const (
-	kindRead  = "read"
-	kindWrite = "write"
-	kindOther = "other"
-)
-
-var kinds = map[string]string{
-	pb.KV_Range_FullMethodName: kindRead, pb.KV_Put_FullMethodName: kindWrite, pb.KV_DeleteRange_FullMethodName: kindWrite,
-	pb.KV_Txn_FullMethodName: kindWrite,
-}
-
 // latency measures requests with one answer.
 type latency struct {
 	times *prometheus.HistogramVec
-	chain prometheus.Observer // reads that the chain answered, and that needed no goroutine
-	etcd  map[string]prometheus.Observer
+	chain calltime.Times // reads that the chain answered, and that needed no goroutine
+	etcd  calltime.Times
 }
 
 func newLatency() *latency {
-	const first, factor, buckets = 25e-6, 2.5, 14
-	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "netcraq_gateway_request_seconds",
-		Help:    "Time to answer requests with one answer, by their kind, and whether the chain alone answered.",
-		Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
-	}, []string{"kind", "by"})
-	l := &latency{times: times, chain: times.WithLabelValues(kindRead, "chain"), etcd: make(map[string]prometheus.Observer)}
-	for _, kind := range []string{kindRead, kindWrite, kindOther} {
-		l.etcd[kind] = times.WithLabelValues(kind, "gateway")
-	}
-	return l
-}
-
-// observe notes a request that a handler took at a time.
-func (l *latency) observe(method string, began time.Time) {
-	kind, known := kinds[method]
-	if !known {
-		kind = kindOther
-	}
-	l.etcd[kind].Observe(time.Since(began).Seconds())
+	times := calltime.New("netcraq_gateway_request_seconds",
+		"Time to answer requests with one answer, by their kind, and whether the chain alone answered.", "by")
+	return &latency{times: times, chain: calltime.Of(times, "chain"), etcd: calltime.Of(times, "gateway")}
 }
 
 // registry returns the gateway's metrics. etcd's own are those of its members, at /metrics.

@@ -92,7 +92,7 @@ var reserved = []struct {
 		"tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd", eval + "/cli", "tools/package"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{"examples/etcd", cluster + "/controller/store", gateway + "/engine", gateway + "/locks",
-		gateway + "/proxy", gateway + "/local",
+		gateway + "/proxy", gateway + "/local", gateway + "/calltime",
 		gateway + "/memory", gateway + "/progress", gateway + "/serve", member, commands + "/member",
 		keyspace + "/journal", verify + "/gatewaycheck", verify + "/etcdtest",
 		verify + "/kubernetes",
