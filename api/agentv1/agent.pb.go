@@ -1911,6 +1911,219 @@ func (x *StandingResponse) GetMet() uint64 {
 	return 0
 }
 
+type ReachRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReachRequest) Reset() {
+	*x = ReachRequest{}
+	mi := &file_agent_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReachRequest) ProtoMessage() {}
+
+func (x *ReachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReachRequest.ProtoReflect.Descriptor instead.
+func (*ReachRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{30}
+}
+
+type ReachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ways          []*Way                 `protobuf:"bytes,1,rep,name=ways,proto3" json:"ways,omitempty"` // by address
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReachResponse) Reset() {
+	*x = ReachResponse{}
+	mi := &file_agent_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReachResponse) ProtoMessage() {}
+
+func (x *ReachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReachResponse.ProtoReflect.Descriptor instead.
+func (*ReachResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReachResponse) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
+}
+
+// Way is the way from the node to another one.
+type Way struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Addr          string                 `protobuf:"bytes,1,opt,name=addr,proto3" json:"addr,omitempty"` // of its data plane
+	Answers       bool                   `protobuf:"varint,2,opt,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Way) Reset() {
+	*x = Way{}
+	mi := &file_agent_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Way) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Way) ProtoMessage() {}
+
+func (x *Way) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Way.ProtoReflect.Descriptor instead.
+func (*Way) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Way) GetAddr() string {
+	if x != nil {
+		return x.Addr
+	}
+	return ""
+}
+
+func (x *Way) GetAnswers() bool {
+	if x != nil {
+		return x.Answers
+	}
+	return false
+}
+
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_agent_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{33}
+}
+
+type MetricsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Page          []byte                 `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"` // in Prometheus' text format
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_agent_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *MetricsResponse) GetPage() []byte {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
@@ -2050,12 +2263,21 @@ const file_agent_proto_rawDesc = "" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\bR\awaiting\x12\x16\n" +
 	"\x06stores\x18\x03 \x01(\bR\x06stores\x12\x10\n" +
-	"\x03met\x18\x04 \x01(\x06R\x03met*;\n" +
+	"\x03met\x18\x04 \x01(\x06R\x03met\"\x0e\n" +
+	"\fReachRequest\":\n" +
+	"\rReachResponse\x12)\n" +
+	"\x04ways\x18\x01 \x03(\v2\x15.netcraq.agent.v1.WayR\x04ways\"3\n" +
+	"\x03Way\x12\x12\n" +
+	"\x04addr\x18\x01 \x01(\tR\x04addr\x12\x18\n" +
+	"\aanswers\x18\x02 \x01(\bR\aanswers\"\x10\n" +
+	"\x0eMetricsRequest\"%\n" +
+	"\x0fMetricsResponse\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\fR\x04page*;\n" +
 	"\x05State\x12\x0e\n" +
 	"\n" +
 	"STATE_NONE\x10\x00\x12\x10\n" +
 	"\fSTATE_ACTIVE\x10\x01\x12\x10\n" +
-	"\fSTATE_FROZEN\x10\x022\x8e\x06\n" +
+	"\fSTATE_FROZEN\x10\x022\xa8\a\n" +
 	"\x05Agent\x12E\n" +
 	"\x04Info\x12\x1d.netcraq.agent.v1.InfoRequest\x1a\x1e.netcraq.agent.v1.InfoResponse\x12T\n" +
 	"\tConfigure\x12\".netcraq.agent.v1.ConfigureRequest\x1a#.netcraq.agent.v1.ConfigureResponse\x12H\n" +
@@ -2066,7 +2288,9 @@ const file_agent_proto_rawDesc = "" +
 	"\x06Object\x12\x1f.netcraq.agent.v1.ObjectRequest\x1a .netcraq.agent.v1.ObjectResponse\x12E\n" +
 	"\x04Uses\x12\x1d.netcraq.agent.v1.UsesRequest\x1a\x1e.netcraq.agent.v1.UsesResponse\x12M\n" +
 	"\x06Export\x12\x1f.netcraq.agent.v1.ExportRequest\x1a .netcraq.agent.v1.ExportResponse0\x01\x12Q\n" +
-	"\bStanding\x12!.netcraq.agent.v1.StandingRequest\x1a\".netcraq.agent.v1.StandingResponseB(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
+	"\bStanding\x12!.netcraq.agent.v1.StandingRequest\x1a\".netcraq.agent.v1.StandingResponse\x12H\n" +
+	"\x05Reach\x12\x1e.netcraq.agent.v1.ReachRequest\x1a\x1f.netcraq.agent.v1.ReachResponse\x12N\n" +
+	"\aMetrics\x12 .netcraq.agent.v1.MetricsRequest\x1a!.netcraq.agent.v1.MetricsResponseB(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -2081,7 +2305,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_agent_proto_goTypes = []any{
 	(State)(0),                // 0: netcraq.agent.v1.State
 	(*InfoRequest)(nil),       // 1: netcraq.agent.v1.InfoRequest
@@ -2114,6 +2338,11 @@ var file_agent_proto_goTypes = []any{
 	(*ExportedSession)(nil),   // 28: netcraq.agent.v1.ExportedSession
 	(*StandingRequest)(nil),   // 29: netcraq.agent.v1.StandingRequest
 	(*StandingResponse)(nil),  // 30: netcraq.agent.v1.StandingResponse
+	(*ReachRequest)(nil),      // 31: netcraq.agent.v1.ReachRequest
+	(*ReachResponse)(nil),     // 32: netcraq.agent.v1.ReachResponse
+	(*Way)(nil),               // 33: netcraq.agent.v1.Way
+	(*MetricsRequest)(nil),    // 34: netcraq.agent.v1.MetricsRequest
+	(*MetricsResponse)(nil),   // 35: netcraq.agent.v1.MetricsResponse
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: netcraq.agent.v1.InfoResponse.membership:type_name -> netcraq.agent.v1.Membership
@@ -2128,31 +2357,36 @@ var file_agent_proto_depIdxs = []int32{
 	24, // 9: netcraq.agent.v1.ExportRequest.sessions:type_name -> netcraq.agent.v1.SessionDigest
 	27, // 10: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
 	28, // 11: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
-	1,  // 12: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
-	7,  // 13: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
-	9,  // 14: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
-	11, // 15: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
-	13, // 16: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
-	16, // 17: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
-	21, // 18: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
-	18, // 19: netcraq.agent.v1.Agent.Uses:input_type -> netcraq.agent.v1.UsesRequest
-	23, // 20: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
-	29, // 21: netcraq.agent.v1.Agent.Standing:input_type -> netcraq.agent.v1.StandingRequest
-	2,  // 22: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
-	8,  // 23: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
-	10, // 24: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
-	12, // 25: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
-	14, // 26: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
-	17, // 27: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
-	22, // 28: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
-	19, // 29: netcraq.agent.v1.Agent.Uses:output_type -> netcraq.agent.v1.UsesResponse
-	26, // 30: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
-	30, // 31: netcraq.agent.v1.Agent.Standing:output_type -> netcraq.agent.v1.StandingResponse
-	22, // [22:32] is the sub-list for method output_type
-	12, // [12:22] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	33, // 12: netcraq.agent.v1.ReachResponse.ways:type_name -> netcraq.agent.v1.Way
+	1,  // 13: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
+	7,  // 14: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
+	9,  // 15: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
+	11, // 16: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
+	13, // 17: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
+	16, // 18: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
+	21, // 19: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
+	18, // 20: netcraq.agent.v1.Agent.Uses:input_type -> netcraq.agent.v1.UsesRequest
+	23, // 21: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
+	29, // 22: netcraq.agent.v1.Agent.Standing:input_type -> netcraq.agent.v1.StandingRequest
+	31, // 23: netcraq.agent.v1.Agent.Reach:input_type -> netcraq.agent.v1.ReachRequest
+	34, // 24: netcraq.agent.v1.Agent.Metrics:input_type -> netcraq.agent.v1.MetricsRequest
+	2,  // 25: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
+	8,  // 26: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
+	10, // 27: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
+	12, // 28: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
+	14, // 29: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
+	17, // 30: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
+	22, // 31: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
+	19, // 32: netcraq.agent.v1.Agent.Uses:output_type -> netcraq.agent.v1.UsesResponse
+	26, // 33: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
+	30, // 34: netcraq.agent.v1.Agent.Standing:output_type -> netcraq.agent.v1.StandingResponse
+	32, // 35: netcraq.agent.v1.Agent.Reach:output_type -> netcraq.agent.v1.ReachResponse
+	35, // 36: netcraq.agent.v1.Agent.Metrics:output_type -> netcraq.agent.v1.MetricsResponse
+	25, // [25:37] is the sub-list for method output_type
+	13, // [13:25] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -2166,7 +2400,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

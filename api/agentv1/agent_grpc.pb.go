@@ -31,6 +31,8 @@ const (
 	Agent_Uses_FullMethodName      = "/netcraq.agent.v1.Agent/Uses"
 	Agent_Export_FullMethodName    = "/netcraq.agent.v1.Agent/Export"
 	Agent_Standing_FullMethodName  = "/netcraq.agent.v1.Agent/Standing"
+	Agent_Reach_FullMethodName     = "/netcraq.agent.v1.Agent/Reach"
+	Agent_Metrics_FullMethodName   = "/netcraq.agent.v1.Agent/Metrics"
 )
 
 // AgentClient is the client API for Agent service.
@@ -63,6 +65,10 @@ type AgentClient interface {
 	// Standing tells another node of a static cluster, which has no state, whether this one stores anything of the chains
 	// of both. A node that no cluster file configures refuses.
 	Standing(ctx context.Context, in *StandingRequest, opts ...grpc.CallOption) (*StandingResponse, error)
+	// Reach sends a read to the data planes of the other members of this node's chains, and says which answer it.
+	Reach(ctx context.Context, in *ReachRequest, opts ...grpc.CallOption) (*ReachResponse, error)
+	// Metrics returns what Prometheus gets of this node.
+	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 }
 
 type agentClient struct {
@@ -182,6 +188,26 @@ func (c *agentClient) Standing(ctx context.Context, in *StandingRequest, opts ..
 	return out, nil
 }
 
+func (c *agentClient) Reach(ctx context.Context, in *ReachRequest, opts ...grpc.CallOption) (*ReachResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReachResponse)
+	err := c.cc.Invoke(ctx, Agent_Reach_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetricsResponse)
+	err := c.cc.Invoke(ctx, Agent_Metrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -212,6 +238,10 @@ type AgentServer interface {
 	// Standing tells another node of a static cluster, which has no state, whether this one stores anything of the chains
 	// of both. A node that no cluster file configures refuses.
 	Standing(context.Context, *StandingRequest) (*StandingResponse, error)
+	// Reach sends a read to the data planes of the other members of this node's chains, and says which answer it.
+	Reach(context.Context, *ReachRequest) (*ReachResponse, error)
+	// Metrics returns what Prometheus gets of this node.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -251,6 +281,12 @@ func (UnimplementedAgentServer) Export(*ExportRequest, grpc.ServerStreamingServe
 }
 func (UnimplementedAgentServer) Standing(context.Context, *StandingRequest) (*StandingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Standing not implemented")
+}
+func (UnimplementedAgentServer) Reach(context.Context, *ReachRequest) (*ReachResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reach not implemented")
+}
+func (UnimplementedAgentServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -446,6 +482,42 @@ func _Agent_Standing_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Reach_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReachRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Reach(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Reach_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Reach(ctx, req.(*ReachRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Agent_Metrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Metrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Metrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Metrics(ctx, req.(*MetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -488,6 +560,14 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Standing",
 			Handler:    _Agent_Standing_Handler,
+		},
+		{
+			MethodName: "Reach",
+			Handler:    _Agent_Reach_Handler,
+		},
+		{
+			MethodName: "Metrics",
+			Handler:    _Agent_Metrics_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -4307,6 +4307,86 @@ func (x *KeyspaceGateway) GetAddress() string {
 	return ""
 }
 
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_controller_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{55}
+}
+
+type MetricsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Page          []byte                 `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"` // in Prometheus' text format
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_controller_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *MetricsResponse) GetPage() []byte {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
 var File_controller_proto protoreflect.FileDescriptor
 
 const file_controller_proto_rawDesc = "" +
@@ -4671,7 +4751,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x0fKeyspaceGateway\x127\n" +
 	"\x04disk\x18\x01 \x01(\v2#.netcraq.controller.v1.KeyspaceDiskR\x04disk\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress2\xf7\a\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x10\n" +
+	"\x0eMetricsRequest\"%\n" +
+	"\x0fMetricsResponse\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\fR\x04page2\xd1\b\n" +
 	"\n" +
 	"Controller\x12Z\n" +
 	"\x06Attend\x12\".netcraq.controller.v1.NodeMessage\x1a(.netcraq.controller.v1.ControllerMessage(\x010\x01\x12N\n" +
@@ -4684,7 +4767,8 @@ const file_controller_proto_rawDesc = "" +
 	"\vControllers\x12).netcraq.controller.v1.ControllersRequest\x1a*.netcraq.controller.v1.ControllersResponse\x12]\n" +
 	"\bKeyspace\x12&.netcraq.controller.v1.KeyspaceRequest\x1a'.netcraq.controller.v1.KeyspaceResponse0\x01\x12d\n" +
 	"\vSetKeyspace\x12).netcraq.controller.v1.SetKeyspaceRequest\x1a*.netcraq.controller.v1.SetKeyspaceResponse\x12d\n" +
-	"\vGiveUpDisks\x12).netcraq.controller.v1.GiveUpDisksRequest\x1a*.netcraq.controller.v1.GiveUpDisksResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
+	"\vGiveUpDisks\x12).netcraq.controller.v1.GiveUpDisksRequest\x1a*.netcraq.controller.v1.GiveUpDisksResponse\x12X\n" +
+	"\aMetrics\x12%.netcraq.controller.v1.MetricsRequest\x1a&.netcraq.controller.v1.MetricsResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
 
 var (
 	file_controller_proto_rawDescOnce sync.Once
@@ -4698,7 +4782,7 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_controller_proto_goTypes = []any{
 	(*ControllersRequest)(nil),  // 0: netcraq.controller.v1.ControllersRequest
 	(*ControllerSpec)(nil),      // 1: netcraq.controller.v1.ControllerSpec
@@ -4755,10 +4839,12 @@ var file_controller_proto_goTypes = []any{
 	(*KeyspaceDisk)(nil),        // 52: netcraq.controller.v1.KeyspaceDisk
 	(*KeyspacePosition)(nil),    // 53: netcraq.controller.v1.KeyspacePosition
 	(*KeyspaceGateway)(nil),     // 54: netcraq.controller.v1.KeyspaceGateway
-	nil,                         // 55: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                         // 56: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                         // 57: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                         // 58: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*MetricsRequest)(nil),      // 55: netcraq.controller.v1.MetricsRequest
+	(*MetricsResponse)(nil),     // 56: netcraq.controller.v1.MetricsResponse
+	nil,                         // 57: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                         // 58: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                         // 59: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                         // 60: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
 	1,  // 0: netcraq.controller.v1.ControllersRequest.add:type_name -> netcraq.controller.v1.ControllerSpec
@@ -4771,7 +4857,7 @@ var file_controller_proto_depIdxs = []int32{
 	9,  // 7: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
 	7,  // 8: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
 	8,  // 9: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
-	55, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	57, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
 	13, // 11: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
 	15, // 12: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
 	17, // 13: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
@@ -4783,18 +4869,18 @@ var file_controller_proto_depIdxs = []int32{
 	15, // 19: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
 	25, // 20: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
 	26, // 21: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	56, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	58, // 22: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
 	29, // 23: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
 	34, // 24: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
 	35, // 25: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
 	36, // 26: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
 	38, // 27: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
 	50, // 28: netcraq.controller.v1.StatusResponse.keyspaces:type_name -> netcraq.controller.v1.Keyspace
-	57, // 29: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	59, // 29: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
 	39, // 30: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
 	40, // 31: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
 	38, // 32: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	58, // 33: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	60, // 33: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
 	43, // 34: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
 	50, // 35: netcraq.controller.v1.KeyspaceResponse.keyspace:type_name -> netcraq.controller.v1.Keyspace
 	50, // 36: netcraq.controller.v1.SetKeyspaceRequest.keyspace:type_name -> netcraq.controller.v1.Keyspace
@@ -4817,19 +4903,21 @@ var file_controller_proto_depIdxs = []int32{
 	44, // 53: netcraq.controller.v1.Controller.Keyspace:input_type -> netcraq.controller.v1.KeyspaceRequest
 	46, // 54: netcraq.controller.v1.Controller.SetKeyspace:input_type -> netcraq.controller.v1.SetKeyspaceRequest
 	47, // 55: netcraq.controller.v1.Controller.GiveUpDisks:input_type -> netcraq.controller.v1.GiveUpDisksRequest
-	18, // 56: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	24, // 57: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	28, // 58: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	31, // 59: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	33, // 60: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	41, // 61: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	42, // 62: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	2,  // 63: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
-	45, // 64: netcraq.controller.v1.Controller.Keyspace:output_type -> netcraq.controller.v1.KeyspaceResponse
-	49, // 65: netcraq.controller.v1.Controller.SetKeyspace:output_type -> netcraq.controller.v1.SetKeyspaceResponse
-	48, // 66: netcraq.controller.v1.Controller.GiveUpDisks:output_type -> netcraq.controller.v1.GiveUpDisksResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
+	55, // 56: netcraq.controller.v1.Controller.Metrics:input_type -> netcraq.controller.v1.MetricsRequest
+	18, // 57: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	24, // 58: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	28, // 59: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	31, // 60: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	33, // 61: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	41, // 62: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	42, // 63: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	2,  // 64: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
+	45, // 65: netcraq.controller.v1.Controller.Keyspace:output_type -> netcraq.controller.v1.KeyspaceResponse
+	49, // 66: netcraq.controller.v1.Controller.SetKeyspace:output_type -> netcraq.controller.v1.SetKeyspaceResponse
+	48, // 67: netcraq.controller.v1.Controller.GiveUpDisks:output_type -> netcraq.controller.v1.GiveUpDisksResponse
+	56, // 68: netcraq.controller.v1.Controller.Metrics:output_type -> netcraq.controller.v1.MetricsResponse
+	57, // [57:69] is the sub-list for method output_type
+	45, // [45:57] is the sub-list for method input_type
 	45, // [45:45] is the sub-list for extension type_name
 	45, // [45:45] is the sub-list for extension extendee
 	0,  // [0:45] is the sub-list for field type_name
@@ -4877,7 +4965,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

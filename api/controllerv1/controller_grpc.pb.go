@@ -32,6 +32,7 @@ const (
 	Controller_Keyspace_FullMethodName    = "/netcraq.controller.v1.Controller/Keyspace"
 	Controller_SetKeyspace_FullMethodName = "/netcraq.controller.v1.Controller/SetKeyspace"
 	Controller_GiveUpDisks_FullMethodName = "/netcraq.controller.v1.Controller/GiveUpDisks"
+	Controller_Metrics_FullMethodName     = "/netcraq.controller.v1.Controller/Metrics"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -61,6 +62,8 @@ type ControllerClient interface {
 	SetKeyspace(ctx context.Context, in *SetKeyspaceRequest, opts ...grpc.CallOption) (*SetKeyspaceResponse, error)
 	// GiveUpDisks lets a keyspace go on without disks that are lost, although they are a majority. Any controller answers.
 	GiveUpDisks(ctx context.Context, in *GiveUpDisksRequest, opts ...grpc.CallOption) (*GiveUpDisksResponse, error)
+	// Metrics returns what Prometheus gets of this controller.
+	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 }
 
 type controllerClient struct {
@@ -220,6 +223,16 @@ func (c *controllerClient) GiveUpDisks(ctx context.Context, in *GiveUpDisksReque
 	return out, nil
 }
 
+func (c *controllerClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetricsResponse)
+	err := c.cc.Invoke(ctx, Controller_Metrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -247,6 +260,8 @@ type ControllerServer interface {
 	SetKeyspace(context.Context, *SetKeyspaceRequest) (*SetKeyspaceResponse, error)
 	// GiveUpDisks lets a keyspace go on without disks that are lost, although they are a majority. Any controller answers.
 	GiveUpDisks(context.Context, *GiveUpDisksRequest) (*GiveUpDisksResponse, error)
+	// Metrics returns what Prometheus gets of this controller.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -289,6 +304,9 @@ func (UnimplementedControllerServer) SetKeyspace(context.Context, *SetKeyspaceRe
 }
 func (UnimplementedControllerServer) GiveUpDisks(context.Context, *GiveUpDisksRequest) (*GiveUpDisksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GiveUpDisks not implemented")
+}
+func (UnimplementedControllerServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -470,6 +488,24 @@ func _Controller_GiveUpDisks_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_Metrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).Metrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_Metrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).Metrics(ctx, req.(*MetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -500,6 +536,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GiveUpDisks",
 			Handler:    _Controller_GiveUpDisks_Handler,
+		},
+		{
+			MethodName: "Metrics",
+			Handler:    _Controller_Metrics_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -50,8 +50,9 @@ func newDoctorCommand() *cobra.Command {
 
 The host is examined as a start of netcraq node does, without an effect: kernel, BTF, BPF file system, rights, clocks, the
 programs, and each port with its MTU, offloads and native XDP. With --cluster, --controllers or their variables the cluster
-is: controllers, agents and data planes by their TCP and UDP ports from here, short chains, placement by zone. With
---etcd-endpoints the members of an etcd are, and with --identity, --cert and --cacert certificates that end soon.
+is: controllers, agents and data planes by their TCP and UDP ports from here, those of other nodes and of controllers from
+each node, short chains, placement by zone. With --etcd-endpoints the members of an etcd are, and with --identity, --cert and
+--cacert certificates that end soon.
 
 What is broken makes the exit status 8, warnings do not. A lack of XDP is a warning, because nodes on sockets work too, and
 with --plane xdp it is broken.`,

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/finding"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -54,6 +56,14 @@ func TestStatusOfAStaticChain(t *testing.T) {
 			strings.Contains(text, "controllers") {
 			t.Errorf("%s prints %q", command, text)
 		}
+	}
+	var found doctorResult
+	if err := json.Unmarshal([]byte(clitest.MustRun(t, "doctor", "--plane", "soft", "--cluster", file, "--json")), &found); err != nil {
+		t.Fatal(err)
+	}
+	ways := slices.DeleteFunc(found.Findings, func(f finding.Finding) bool { return f.Check != "way between nodes" })
+	if len(ways) != 2 || ways[0].Text != "answers from n2" || ways[1].Text != "answers from n1" {
+		t.Errorf("doctor's ways between the nodes: %+v", ways)
 	}
 	_, status, err := clitest.Netcraq("drain", "n1", "--cluster", file)
 	if status != cli.ExitError || err == nil || !strings.Contains(err.Error(), "netcraq inspect") {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
@@ -39,14 +38,17 @@ func newSupportCommand() *cobra.Command {
 		Short: "Pack logs, metrics, versions and states for a report, without secrets",
 		Long: `Pack logs, metrics, versions and states into one archive, for a report to who helps.
 
-The archive has what netcraq doctor finds, the state of the controllers and nodes if a cluster is named, metrics of --metrics,
-and logs: those of the systemd units netcraq-*, and of files that --log names. Keys, values, private keys, passwords and
-tokens are removed from logs, and nothing else in the archive has them. Addresses and names of nodes and hosts stay. Look at
-it before you send it: logs of other programs may have secrets that this command does not know.`,
-		Example: `  netcraq support --controllers 192.0.2.11 --metrics http://192.0.2.1:9414/metrics
+The archive has what netcraq doctor finds, logs of the systemd units netcraq-* and of files that --log names, and, of a cluster
+that is named, states and metrics of its controllers, nodes and keyspaces on disks. --metrics names pages of others, such as
+gateways. What is missing is printed, and is in notes.txt.
+
+Keys, values, private keys, passwords and tokens are removed from logs, and nothing else in the archive has them. Addresses and
+names of nodes and hosts stay. Look at it before you send it: logs of other programs may have secrets that this command does
+not know.`,
+		Example: `  netcraq support --controllers 192.0.2.11 --metrics http://192.0.2.1:23790/proxy/metrics
   netcraq support --log /var/log/netcraq.log --out report.tar.gz`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runSupport(c.Context(), c.OutOrStdout(), &flags) },
+		RunE: func(c *cobra.Command, _ []string) error { return runSupport(c, &flags) },
 	}
 	f := c.Flags()
 	flags.doctor.add(f)
@@ -54,11 +56,11 @@ it before you send it: logs of other programs may have secrets that this command
 	f.StringArrayVar(&flags.logs, "log", nil, "file with a log; may be repeated")
 	f.StringArrayVar(&flags.units, "unit", []string{"netcraq-*"}, "systemd unit whose journal to pack; \"\": none")
 	f.DurationVar(&flags.since, "since", 24*time.Hour, "how far back the journal is packed")
-	f.StringArrayVar(&flags.metrics, "metrics", nil, "URL of a page of metrics; may be repeated")
+	f.StringArrayVar(&flags.metrics, "metrics", nil, "URL of another page of metrics; may be repeated")
 	return c
 }
 
-func runSupport(ctx context.Context, out io.Writer, flags *supportFlags) (err error) {
+func runSupport(c *cobra.Command, flags *supportFlags) (err error) {
 	if err := flags.doctor.check(); err != nil {
 		return err
 	}
@@ -73,14 +75,15 @@ func runSupport(ctx context.Context, out io.Writer, flags *supportFlags) (err er
 	if err != nil {
 		return err
 	}
-	err = errors.Join(a.AddJSON("version.json", build.Read()), flags.pack(ctx, a))
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	err = errors.Join(a.AddJSON("version.json", build.Read()), flags.pack(c.Context(), a))
+	if err = errors.Join(err, c.Context().Err()); err != nil {
 		return errors.Join(err, a.Discard())
 	}
 	if err := a.Close(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: look at it before you send it\n", flags.out)
+	fmt.Fprint(c.ErrOrStderr(), a.Notes())
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: look at it before you send it\n", flags.out)
 	return err
 }
 
@@ -93,20 +96,17 @@ func (s *supportFlags) pack(ctx context.Context, a *support.Archive) error {
 	if err := a.AddJSON("doctor.json", findings); err != nil {
 		return err
 	}
+	pages := make(map[string]fetch)
+	for _, url := range s.metrics {
+		pages[url] = func(ctx context.Context) ([]byte, error) { return fetchPage(ctx, url) }
+	}
 	if s.doctor.named() {
-		if err := s.packCluster(ctx, a); err != nil {
+		if err := s.packCluster(ctx, a, pages); err != nil {
 			return err
 		}
 	}
-	for i, url := range s.metrics {
-		text, err := fetchPage(ctx, url, s.doctor.timeout)
-		if err != nil {
-			a.Note("metrics of %s: %v", url, err)
-			continue
-		}
-		if err := a.Add(fmt.Sprintf("metrics/%d.txt", i+1), append([]byte("# "+url+"\n"), text...)); err != nil {
-			return err
-		}
+	if err := s.packPages(ctx, a, pages); err != nil {
+		return err
 	}
 	for i, path := range s.logs {
 		file, err := os.Open(path)
@@ -121,10 +121,9 @@ func (s *supportFlags) pack(ctx context.Context, a *support.Archive) error {
 	return s.packJournal(ctx, a)
 }
 
-// packCluster adds the states of controllers and nodes. They have no keys and values.
-func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive) error {
-	ctx, cancel := context.WithTimeout(ctx, s.doctor.timeout)
-	defer cancel()
+// packCluster adds the states of controllers and nodes, which have no keys and values, and finds the pages of metrics. Each step has
+// a time of its own: without a leader the first one takes all of it.
+func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive, pages map[string]fetch) error {
 	cluster, err := s.doctor.cluster.Read()
 	if err != nil {
 		return err
@@ -134,19 +133,43 @@ func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive) erro
 		return err
 	}
 	if cluster.Managed() {
-		leader := admin.NewLeader(cluster.Controllers, dial)
-		defer leader.Close()
-		if snap, err := leader.Snapshot(ctx); err != nil {
-			a.Note("status: %v", err)
-		} else if err := a.AddJSON("status.json", snap); err != nil {
+		snap, err := s.packStatus(ctx, a, cluster.Controllers, dial)
+		if err != nil {
 			return err
 		}
+		addPages(pages, cluster.Controllers, snap, dial)
 	}
+	return s.packNodes(ctx, a, pages, dial)
+}
+
+// packStatus adds what the leader knows.
+func (s *supportFlags) packStatus(ctx context.Context, a *support.Archive, controllers []string, dial grpc.DialOption) (*admin.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.doctor.timeout)
+	defer cancel()
+	leader := admin.NewLeader(controllers, dial)
+	defer leader.Close()
+	snap, err := leader.Snapshot(ctx)
+	if err != nil {
+		a.Note("status: %v", err)
+		return snap, nil
+	}
+	return snap, a.AddJSON("status.json", snap)
+}
+
+// packNodes adds what the nodes' agents report, and the pages of their metrics to pages.
+func (s *supportFlags) packNodes(ctx context.Context, a *support.Archive, pages map[string]fetch, dial grpc.DialOption) error {
 	m, err := s.doctor.cluster.Present(ctx, s.doctor.timeout)
 	if err != nil {
 		a.Note("nodes: %v", err)
 		return nil
 	}
+	for i := range m.Nodes {
+		pages["node "+m.Nodes[i].Name] = func(ctx context.Context) ([]byte, error) {
+			return agent.MetricsPage(ctx, m.Nodes[i].APIAddr(), dial)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.doctor.timeout)
+	defer cancel()
 	return a.AddJSON("nodes.json", agent.Inspect(ctx, agent.Targets(m.Nodes), nil, dial))
 }
 
@@ -172,30 +195,5 @@ func (s *supportFlags) packJournal(ctx context.Context, a *support.Archive) erro
 	return a.AddLog("logs/journal.log", bytes.NewReader(text))
 }
 
-const (
-	// journalWithin is how long the journal may take.
-	journalWithin = time.Minute
-	// maxPage is the most of a page of metrics that is packed.
-	maxPage = 8 << 20
-)
-
-func fetchPage(ctx context.Context, url string, within time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	if !strings.Contains(url, "://") {
-		url = "http://" + url
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, errors.New(answer.Status)
-	}
-	return io.ReadAll(io.LimitReader(answer.Body, maxPage))
-}
+// journalWithin is how long the journal may take.
+const journalWithin = time.Minute

@@ -38,7 +38,8 @@ func TestSupport(t *testing.T) {
 	args := []string{"support", "--plane", "soft", "--cluster", file, "--log", log.Name(), "--unit", "", "--metrics", page.URL, "--out", out}
 	clitest.MustRun(t, args...)
 	parts := unpack(t, out)
-	for _, name := range []string{"version.json", "doctor.json", "nodes.json", "logs/1-node.log", "metrics/1.txt"} {
+	metrics := "metrics/" + inFile.Replace(page.URL) + ".txt"
+	for _, name := range []string{"version.json", "doctor.json", "nodes.json", "logs/1-node.log", metrics} {
 		if parts["s/"+name] == "" {
 			t.Errorf("%s is missing", name)
 		}
@@ -50,8 +51,12 @@ func TestSupport(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(parts["s/logs/1-node.log"], "refused") || !strings.Contains(parts["s/metrics/1.txt"], "up 1") {
+	if !strings.Contains(parts["s/logs/1-node.log"], "refused") || !strings.Contains(parts["s/"+metrics], "up 1") {
 		t.Errorf("%v", parts)
+	}
+	// The agents of this chain do not run.
+	if notes := parts["s/notes.txt"]; !strings.Contains(notes, "metrics of node n1: ") {
+		t.Errorf("notes.txt does not say what is missing: %q", notes)
 	}
 	if _, code, _ := clitest.Netcraq(args...); code != cli.ExitError {
 		t.Errorf("an archive is replaced: exit status %d", code)
@@ -61,6 +66,30 @@ func TestSupport(t *testing.T) {
 	}
 	if _, err := os.Stat(out + "2"); err == nil {
 		t.Error("a part of an archive is left")
+	}
+}
+
+// TestSupportFindsMetrics: of a cluster that is named the pages of metrics are found, although no process was told to serve one.
+func TestSupportFindsMetrics(t *testing.T) {
+	const host = "127.3.8.30"
+	m := clitest.StartManaged(t, host, "--shards", "4", "--replicas", "1")
+	m.StartNode("n1", "127.3.8.31:4411")
+	m.Await("the node serves", clitest.FullyReplicated(1))
+	out := filepath.Join(t.TempDir(), "s.tar.gz")
+	clitest.MustRun(t, "support", "--plane", "soft", "--controllers", m.Controller, "--unit", "", "--out", out)
+	parts := unpack(t, out)
+	for name, metric := range map[string]string{
+		"s/metrics/node-n1.txt": `netcraq_node_info{addr="127.3.8.31:4411"`, "s/metrics/controller-127.3.8.30_4413.txt": "netcraq_controller_leads 1",
+	} {
+		if !strings.Contains(parts[name], metric) {
+			t.Errorf("%s has no %s: %s", name, metric, parts[name])
+		}
+	}
+	if parts["s/notes.txt"] != "" {
+		t.Errorf("missing: %s", parts["s/notes.txt"])
+	}
+	if !strings.Contains(parts["s/doctor.json"], `"check": "agent"`) {
+		t.Error(parts["s/doctor.json"])
 	}
 }
 

@@ -101,11 +101,12 @@ type HotShard struct {
 
 // Keyspace is a keyspace on disks.
 type Keyspace struct {
-	Name     string   `json:"name"`
-	Era      uint64   `json:"era"`
-	Prepared uint64   `json:"prepared,omitempty"` // the era that is being prepared
-	Disks    []string `json:"disks"`              // the gateways whose disks count
-	Gateways []string `json:"gateways"`
+	Name      string   `json:"name"`
+	Era       uint64   `json:"era"`
+	Prepared  uint64   `json:"prepared,omitempty"` // the era that is being prepared
+	Disks     []string `json:"disks"`              // the gateways whose disks count
+	Gateways  []string `json:"gateways"`
+	Addresses []string `json:"addresses"` // of the gateways
 }
 
 // CountingDisks is the number of gateways whose disks count; 0 while the next era is prepared.
@@ -119,9 +120,10 @@ func (k *Keyspace) CountingDisks() int {
 func keyspaceOf(in *controllerv1.Keyspace) Keyspace {
 	k := Keyspace{
 		Name: in.GetName(), Era: in.GetActive().GetNumber(), Prepared: in.GetRecovering(), Disks: []string{}, Gateways: []string{},
+		Addresses: []string{},
 	}
 	for _, g := range in.GetGateways() {
-		k.Gateways = append(k.Gateways, g.GetMember())
+		k.Gateways, k.Addresses = append(k.Gateways, g.GetMember()), append(k.Addresses, g.GetAddress())
 		for _, d := range in.GetActive().GetDisks() {
 			if d.GetName() == g.GetDisk().GetName() && d.GetIdentity() == g.GetDisk().GetIdentity() {
 				k.Disks = append(k.Disks, g.GetMember())

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -102,4 +103,13 @@ func (m *metrics) read(v pages.Values) {
 	}
 	v.Set(nodeGauge, float64(len(s.GetNodes())))
 	v.Set(copyGauge, float64(s.GetCopiedBytes()))
+}
+
+// Metrics implements the API.
+func (c *Controller) Metrics(context.Context, *controllerv1.MetricsRequest) (*controllerv1.MetricsResponse, error) {
+	page, err := pages.Page(c.metrics.registry)
+	if err != nil {
+		return nil, err
+	}
+	return &controllerv1.MetricsResponse{Page: page}, nil
 }

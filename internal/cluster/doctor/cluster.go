@@ -3,9 +3,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -74,9 +76,48 @@ func OfSnapshot(s *admin.Snapshot) []finding.Finding {
 	return list
 }
 
-// Agents asks the nodes' agents, on their TCP ports.
+// Agents asks the nodes' agents, on their TCP ports, and has those that answer ask each other's data planes.
 func Agents(ctx context.Context, nodes []topology.Node, dial grpc.DialOption) []finding.Finding {
-	return OfReports(agent.Inspect(ctx, agent.Targets(nodes), nil, dial))
+	targets := agent.Targets(nodes)
+	reports := agent.Inspect(ctx, targets, nil, dial)
+	names := make(map[string]string)
+	var answering []agent.Target
+	for i, r := range reports {
+		names[targets[i].Addr] = targets[i].Name
+		if r.Error == "" {
+			answering = append(answering, targets[i])
+		}
+	}
+	return append(OfReports(reports), OfWays(agent.Reach(ctx, answering, dial), names)...)
+}
+
+// OfWays says which ways between nodes are closed: they may be while those from here are open. names are those of data planes.
+func OfWays(ways []agent.Ways, names map[string]string) (list []finding.Finding) {
+	for _, w := range ways {
+		f := finding.Finding{Check: "way between nodes", About: w.Name, State: finding.OK}
+		var answer, silent []string
+		for _, other := range w.Others {
+			name := cmp.Or(names[other.Addr], other.Addr)
+			if other.Answers {
+				answer = append(answer, name)
+			} else {
+				silent = append(silent, fmt.Sprintf("%s (UDP %s)", name, other.Addr))
+			}
+		}
+		switch {
+		case w.Error != "":
+			f.State, f.Text = finding.Unknown, w.Error
+		case len(silent) > 0:
+			f.State, f.Text = finding.Broken, "no answer from "+strings.Join(silent, ", ")
+			f.Remedy = "start them, or open their port to this node, both ways"
+		case len(answer) > 0:
+			f.Text = "answers from " + strings.Join(answer, ", ")
+		default: // it is in no chain, or alone
+			continue
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 // OfReports says what is wrong in agents' reports.

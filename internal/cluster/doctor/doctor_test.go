@@ -94,6 +94,25 @@ func TestUnreachedControllers(t *testing.T) {
 	}
 }
 
+// TestClosedWays: a node that does not reach another one of its chains is broken; a node alone has no way.
+func TestClosedWays(t *testing.T) {
+	names := map[string]string{"192.0.2.1:4411": "n1", "192.0.2.2:4411": "n2"}
+	list := OfWays([]agent.Ways{
+		{Name: "n1", Others: []agent.Way{{Addr: "192.0.2.2:4411", Answers: true}, {Addr: "192.0.2.3:4411"}}},
+		{Name: "n2", Others: []agent.Way{{Addr: "192.0.2.1:4411", Answers: true}}},
+		{Name: "n4", Error: "unknown method Reach"}, {Name: "n5"},
+	}, names)
+	want := []finding.Finding{
+		{Check: "way between nodes", About: "n1", State: finding.Broken, Text: "no answer from 192.0.2.3:4411 (UDP 192.0.2.3:4411)",
+			Remedy: "start them, or open their port to this node, both ways"},
+		{Check: "way between nodes", About: "n2", State: finding.OK, Text: "answers from n1"},
+		{Check: "way between nodes", About: "n4", State: finding.Unknown, Text: "unknown method Reach"},
+	}
+	if !slices.Equal(list, want) {
+		t.Errorf("%+v", list)
+	}
+}
+
 func TestOtherVersions(t *testing.T) {
 	for version, want := range map[string]finding.State{build.Name(): "none", "v0.0.1": finding.Warning, "": finding.Warning} {
 		list := OfReports([]*agent.Report{{Name: "n1", Plane: "soft", Version: version}})

@@ -25,6 +25,8 @@ var allowed = Calls{
 	agentv1.Agent_Object_FullMethodName:    anybody,
 	agentv1.Agent_Uses_FullMethodName:      anybody,
 	agentv1.Agent_Standing_FullMethodName:  anybody,
+	agentv1.Agent_Metrics_FullMethodName:   anybody, // as the page of --metrics
+	agentv1.Agent_Reach_FullMethodName:     operators,
 	agentv1.Agent_Configure_FullMethodName: {Controller, Admin},
 	agentv1.Agent_Grant_FullMethodName:     {Controller, Admin},
 	agentv1.Agent_Export_FullMethodName:    {Node, Admin, Operator},
@@ -40,6 +42,7 @@ var allowed = Calls{
 	controllerv1.Controller_Keyspace_FullMethodName:    anybody,
 	controllerv1.Controller_SetKeyspace_FullMethodName: operators, // gateways
 	controllerv1.Controller_GiveUpDisks_FullMethodName: {Admin},
+	controllerv1.Controller_Metrics_FullMethodName:     anybody, // as the page of --metrics
 }
 
 // adminOnly reports whether a request to operate may lose something: copies, or data.

@@ -82,9 +82,12 @@ func (a *Archive) AddLog(name string, log io.ReadSeeker) error {
 // Note tells the reader what is missing.
 func (a *Archive) Note(format string, args ...any) { fmt.Fprintf(&a.notes, format+"\n", args...) }
 
+// Notes is what [Archive.Note] was told.
+func (a *Archive) Notes() string { return string(Redact([]byte(a.notes.String()))) }
+
 // Close completes the archive.
 func (a *Archive) Close() error {
-	err := a.Add("notes.txt", Redact([]byte(a.notes.String())))
+	err := a.Add("notes.txt", []byte(a.Notes()))
 	return errors.Join(err, a.tar.Close(), a.zip.Close(), a.file.Close())
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/platform/build"
+	"github.com/netcraq/netcraq/internal/platform/metrics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -182,6 +183,14 @@ func (s *service) Usage(context.Context, *agentv1.UsageRequest) (*agentv1.UsageR
 	return &agentv1.UsageResponse{
 		Objects: uint64(usage.Objects), Sessions: uint64(usage.Sessions), MemoryBytes: memory,
 	}, nil
+}
+
+func (s *service) Metrics(context.Context, *agentv1.MetricsRequest) (*agentv1.MetricsResponse, error) {
+	page, err := metrics.Page(s.agent.Metrics())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &agentv1.MetricsResponse{Page: page}, nil
 }
 
 func (s *service) Object(_ context.Context, in *agentv1.ObjectRequest) (*agentv1.ObjectResponse, error) {

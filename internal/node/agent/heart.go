@@ -1,12 +1,7 @@
 package agent
 
 import (
-	"context"
 	"crypto/rand"
-	"encoding/binary"
-	"net"
-	"net/netip"
-	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -58,61 +53,4 @@ func (m *membership) renewFromHeartbeats() chain.Granted {
 		m.log.Error("cannot renew the lease", "error", err)
 	}
 	return granted
-}
-
-const (
-	// reachWithin is how long another node's data plane may take to answer.
-	reachWithin = 200 * time.Millisecond
-	// reachAgain is when a probe that was not answered is sent again.
-	reachAgain = 50 * time.Millisecond
-)
-
-// probe looks whether this node reaches the data plane of another one, and tells the controllers if it does.
-func (m *membership) probe(p *controllerv1.Probe) {
-	addr, err := netip.ParseAddrPort(p.GetAddr())
-	if err != nil {
-		return
-	}
-	m.start(func(ctx context.Context) {
-		if m.reaches(ctx, addr) {
-			m.tell(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Reached{Reached: &controllerv1.Reached{Node: p.GetNode()}}})
-		}
-	})
-}
-
-// reaches asks a data plane for an object that does not exist: any answer will do.
-func (m *membership) reaches(ctx context.Context, addr netip.AddrPort) bool {
-	socket, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(addr))
-	if err != nil {
-		return false
-	}
-	defer socket.Close()
-	defer context.AfterFunc(ctx, func() { socket.Close() })()
-	var random [24]byte
-	_, _ = rand.Read(random[:])
-	key := wire.Key{Hi: binary.BigEndian.Uint64(random[:]), Lo: binary.BigEndian.Uint64(random[8:])}
-	question := wire.Message{
-		Op: wire.OpRead, Key: key, Shard: key.Shard(m.plane.Info().Options.Shards), Request: binary.BigEndian.Uint64(random[16:]),
-	}
-	out, err := m.tags.phase().Asking(m.keys.Load()).Append(question.Append(nil), wire.Ends{To: addr})
-	if err != nil {
-		return false
-	}
-	in := make([]byte, wire.MaxDatagramBytes)
-	for end := time.Now().Add(reachWithin); time.Now().Before(end) && ctx.Err() == nil; {
-		if _, err := socket.Write(out); err != nil {
-			return false
-		}
-		_ = socket.SetReadDeadline(time.Now().Add(reachAgain))
-		n, err := socket.Read(in)
-		if err != nil {
-			continue
-		}
-		var answer wire.Message
-		message, ok := m.tags.phase().OpenAnswer(m.keys.Load(), in[:n], wire.Ends{From: addr})
-		if ok && wire.Peek(message, &answer) && answer.Op == wire.OpReply && answer.Request == question.Request {
-			return true
-		}
-	}
-	return false
 }

@@ -123,6 +123,59 @@ func Inspect(ctx context.Context, targets []Target, key []byte, dial ...grpc.Dia
 	return reports
 }
 
+// Ways are the ways from a node to the other members of its chains. Error alone is set if the agent did not say.
+type Ways struct {
+	Name   string
+	Error  string
+	Others []Way
+}
+
+// Way is the way to one data plane.
+type Way struct {
+	Addr    string
+	Answers bool
+}
+
+// Reach asks agents which of the other members of their chains answer them. The results are in the order of the targets.
+func Reach(ctx context.Context, targets []Target, dial ...grpc.DialOption) []Ways {
+	all := make([]Ways, len(targets))
+	var group sync.WaitGroup
+	for i, target := range targets {
+		group.Go(func() {
+			all[i].Name = target.Name
+			answer, err := reach(ctx, target.API, dial)
+			if err != nil {
+				all[i].Error = callerror.Text(err)
+			}
+			for _, w := range answer.GetWays() {
+				all[i].Others = append(all[i].Others, Way{w.GetAddr(), w.GetAnswers()})
+			}
+		})
+	}
+	group.Wait()
+	return all
+}
+
+func reach(ctx context.Context, api string, dial []grpc.DialOption) (*agentv1.ReachResponse, error) {
+	client, conn, err := Dial(api, dial...)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return client.Reach(ctx, &agentv1.ReachRequest{})
+}
+
+// MetricsPage asks an agent for its node's metrics.
+func MetricsPage(ctx context.Context, api string, dial ...grpc.DialOption) ([]byte, error) {
+	client, conn, err := Dial(api, dial...)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	answer, err := client.Metrics(ctx, &agentv1.MetricsRequest{})
+	return answer.GetPage(), err
+}
+
 func inspect(ctx context.Context, target Target, key []byte, dial []grpc.DialOption) (*Report, error) {
 	client, conn, err := Dial(target.API, dial...)
 	if err != nil {

@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 )
 
 // New returns a registry of a program's own: these metrics, and those of the process and of Go's runtime.
@@ -39,6 +41,21 @@ func Some(all prometheus.Gatherer, prefix string) prometheus.Gatherer {
 // Handler answers Prometheus, also in the OpenMetrics format. A metric that cannot be read is left out.
 func Handler(r prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError})
+}
+
+// Page returns what Prometheus gets, in its text format. A metric that cannot be read is left out.
+func Page(r prometheus.Gatherer) ([]byte, error) {
+	families, err := r.Gather()
+	var page bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&page, f); err != nil {
+			return nil, err
+		}
+	}
+	if page.Len() == 0 {
+		return nil, err
+	}
+	return page.Bytes(), nil
 }
 
 // while is a gatherer that can be ended: its metrics may be in memory that is unmapped afterwards.
