@@ -83,12 +83,18 @@ func TestSwitchRoles(t *testing.T) {
 			t.Errorf("%s: a write has %v, want %v", role, err, want)
 		}
 	}
-	for role, want := range map[string]string{"node": "", "reader": "may not"} {
-		identity, err := security.Load(filepath.Join(dir, role))
-		if err != nil {
-			t.Fatal(err)
+	patience := map[string]time.Duration{"node": time.Minute, "reader": time.Minute, "": time.Second} // it waits for another switch
+	for role, want := range map[string]string{"node": "", "reader": "may not", "": "this node's --identity"} {
+		var identity *security.Identity
+		if role != "" {
+			var err error
+			if identity, err = security.Load(filepath.Join(dir, role)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		sw, err := cli.DialSwitch(ctx, host+":9559", 3, identity)
+		within, cancel := context.WithTimeout(ctx, patience[role])
+		sw, err := cli.DialSwitch(within, host+":9559", 3, identity)
+		cancel()
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
 			t.Errorf("%s: a node's switch has %v, want %q", role, err, want)
 		}

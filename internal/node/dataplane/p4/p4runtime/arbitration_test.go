@@ -62,6 +62,29 @@ func TestTwoControllers(t *testing.T) {
 	}
 }
 
+// TestPrimaryLostMeanwhile: another controller becomes primary while the program of the first one starts, which then is not set.
+func TestPrimaryLostMeanwhile(t *testing.T) {
+	r := newRig(t)
+	first := r.open("", &p4v1.Uint128{Low: 1})
+	first.wantNotice(codes.OK, first.id)
+	second := &controller{}
+	r.wrap = func(e Engine) Engine {
+		second = r.open("", &p4v1.Uint128{Low: second.id.GetLow() + 2})
+		second.wantNotice(codes.OK, second.id)
+		return e
+	}
+	for _, action := range []p4v1.SetForwardingPipelineConfigRequest_Action{
+		verify, verifyAndSave, verifyAndCommit, reconcile,
+	} {
+		wantCode(t, first.set(action, tinyConfig(t)), codes.PermissionDenied)
+		first.id = second.id
+	}
+	r.wantConfig(nil)
+	if n := r.running(); n != 0 {
+		t.Errorf("%d engines run", n)
+	}
+}
+
 // TestStreamsThatEnd: what ends a stream, with the code of the specification.
 func TestStreamsThatEnd(t *testing.T) {
 	r := newRig(t)

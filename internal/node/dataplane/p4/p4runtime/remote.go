@@ -24,6 +24,7 @@ import (
 	"github.com/netcraq/netcraq/api/switchv1"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 )
 
 const (
@@ -129,8 +130,9 @@ func (r *Remote) begin(ctx context.Context, info *config.P4Info) error {
 	defer stop()
 	late := time.AfterFunc(callWait, r.cancel)
 	err := r.becomePrimary()
-	if !late.Stop() && err != nil {
-		err = fmt.Errorf("it does not answer within %v: %w", callWait, err)
+	if late := !late.Stop() || errors.Is(ctx.Err(), context.DeadlineExceeded); late && err != nil {
+		why := callerror.Text(status.Error(codes.Unavailable, status.Convert(err).Message()))
+		return status.Error(codes.Unavailable, "it does not answer in time: "+why)
 	}
 	if err != nil {
 		return err

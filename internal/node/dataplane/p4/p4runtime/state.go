@@ -79,8 +79,11 @@ func (s *state) tableEntry(kind p4v1.Update_Type, e *p4v1.TableEntry) (change, e
 	if t == nil {
 		return none, invalid("the P4Info has no table %d", e.GetTableId())
 	}
-	if e.GetPriority() != 0 {
+	switch {
+	case e.GetPriority() != 0:
 		return none, invalid("table %s matches exactly: its entries have no priority", t.name)
+	case e.GetIsConst():
+		return none, invalid("is_const is set: controllers write no constant entries")
 	}
 	if kind != p4v1.Update_DELETE {
 		if err := attributes(e); err != nil {
@@ -129,8 +132,6 @@ func (s *state) tableEntry(kind p4v1.Update_Type, e *p4v1.TableEntry) (change, e
 // attributes refuses what entries of this switch have none of.
 func attributes(e *p4v1.TableEntry) error {
 	switch {
-	case e.GetIsConst():
-		return invalid("is_const is set: controllers write no constant entries")
 	case e.GetMeterConfig() != nil || e.GetCounterData() != nil || e.GetMeterCounterData() != nil:
 		return invalid("the table has no direct counter or meter")
 	case e.GetIdleTimeoutNs() != 0 || e.GetTimeSinceLastHit() != nil:

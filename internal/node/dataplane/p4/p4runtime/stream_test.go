@@ -100,9 +100,17 @@ func (c *controller) wantError(code codes.Code, rest func(*p4v1.StreamError) boo
 
 // TestStreamErrors: messages that fail are answered with the code of the specification, and the stream goes on.
 func TestStreamErrors(t *testing.T) {
-	c := newRig(t).open("", &p4v1.Uint128{Low: 1})
-	c.wantNotice(codes.OK, c.id)
+	r := newRig(t)
 	ofPacket := func(e *p4v1.StreamError) bool { return e.GetPacketOut() != nil }
+	stream, err := r.StreamChannel(r.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := &controller{rig: r, stream: stream} // without an arbitration
+	stranger.send(packet(frameTo(1), byPort(1)))
+	stranger.wantError(codes.PermissionDenied, ofPacket)
+	c := r.open("", &p4v1.Uint128{Low: 1})
+	c.wantNotice(codes.OK, c.id)
 	c.send(packet(frameTo(1), byPort(1)))
 	c.wantError(codes.FailedPrecondition, ofPacket)
 	wantCode(t, c.set(verifyAndCommit, tinyConfig(t)), codes.OK)

@@ -105,15 +105,17 @@ func engineError(err error) error {
 // writeAll makes all updates or none, with no frame in between.
 func (p *running) writeAll(updates []*p4v1.Update) error {
 	changes, errs := p.plan(updates)
-	failed := errors.Join(errs...)
-	if failed == nil {
-		if err := p.commit(changes...); err == nil {
+	if errors.Join(errs...) == nil {
+		err := p.commit(changes...)
+		switch {
+		case err == nil:
 			return nil
-		} else if failed = engineError(err); status.Code(failed) == codes.Unavailable {
-			return failed
+		case errors.Is(err, p4.ErrGone):
+			undo(changes)
+			return engineError(err)
 		}
 		for i := range errs {
-			errs[i] = failed
+			errs[i] = engineError(err)
 		}
 	}
 	undo(changes)

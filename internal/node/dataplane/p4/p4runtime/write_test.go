@@ -2,11 +2,13 @@ package p4runtime
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 
 	p4v1 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
@@ -61,6 +63,10 @@ func other(kind p4v1.Update_Type, e *p4v1.Entity) *p4v1.Update {
 	return &p4v1.Update{Type: kind, Entity: e}
 }
 
+func constant(e line) { e.IsConst = true }
+
+func hit(e line) { e.TimeSinceLastHit = new(p4v1.TableEntry_IdleTimeout) }
+
 func entryErrors() map[string]failing {
 	changed := func(kind p4v1.Update_Type, change func(line)) *p4v1.Update {
 		return update(kind, with(host(9, 1), change))
@@ -77,15 +83,22 @@ func entryErrors() map[string]failing {
 		"deleted, not there":    {update(remove, host(9, 1)), codes.NotFound},
 		"no such table":         {changed(insert, func(e line) { e.TableId = 5 }), bad},
 		"a priority":            {changed(insert, func(e line) { e.Priority = 1 }), bad},
-		"constant":              {changed(insert, func(e line) { e.IsConst = true }), bad},
+		"constant":              {changed(insert, constant), bad},
+		"modified, constant":    {update(modify, with(host(1, 1), constant)), bad},
+		"deleted, constant":     {update(remove, with(host(1, 1), constant)), bad},
 		"a timeout":             {changed(insert, func(e line) { e.IdleTimeoutNs = 1 }), bad},
+		"a time of a hit":       {changed(insert, hit), bad},
 		"a direct counter":      {changed(insert, func(e line) { e.CounterData = new(p4v1.CounterData) }), bad},
 		"a direct meter":        {changed(insert, func(e line) { e.MeterConfig = new(p4v1.MeterConfig) }), bad},
+		"a meter's counter":     {changed(insert, func(e line) { e.MeterCounterData = new(p4v1.MeterCounterData) }), bad},
 		"no action":             {changed(insert, func(e line) { e.Action = nil }), bad},
 		"an empty action":       {changed(insert, func(e line) { e.Action = new(p4v1.TableAction) }), bad},
 		"no such action":        {changed(insert, func(e line) { e.Action = act(9) }), bad},
 		"an action of profiles": {changed(insert, func(e line) { e.Action = profile }), bad},
+		"modified, no action 9": {update(modify, with(host(1, 1), func(e line) { e.Action = act(9) })), bad},
 		"a default's action":    {changed(insert, func(e line) { e.Action = act(dropIt) }), denied},
+		"modified to a default": {update(modify, with(host(1, 1), func(e line) { e.Action = act(dropIt) })), denied},
+		"no such parameter":     {changed(insert, func(e line) { e.Action.GetAction().Params[1].ParamId = 9 }), bad},
 		"a parameter too few":   {changed(insert, func(e line) { e.Action = act(forward, []byte{1}) }), bad},
 		"a parameter too many":  {changed(insert, func(e line) { e.Action = act(toCPU, []byte{1}) }), bad},
 		"a parameter twice":     {changed(insert, func(e line) { e.Action.GetAction().Params[1].ParamId = 1 }), bad},
@@ -97,6 +110,7 @@ func entryErrors() map[string]failing {
 		"a key field too long":  {changed(insert, func(e line) { e.Match[1] = exact(2, 1, 0, 0) }), bad},
 		"an empty key field":    {changed(insert, func(e line) { e.Match[1] = exact(2) }), bad},
 		"a ternary match":       {changed(insert, func(e line) { e.Match[1] = ternary }), bad},
+		"a field without match": {changed(insert, func(e line) { e.Match[1].FieldMatchType = nil }), bad},
 	}
 }
 
@@ -107,6 +121,9 @@ func defaultErrors() map[string]failing {
 		"a default inserted":     {update(insert, byDefault(act(toCPU))), bad},
 		"a default deleted":      {update(remove, byDefault(nil)), bad},
 		"a default with a match": {update(modify, with(byDefault(act(toCPU)), func(e line) { e.Match = hostKey })), bad},
+		"a default's priority":   {update(modify, with(byDefault(act(toCPU)), func(e line) { e.Priority = 1 })), bad},
+		"a default's timeout":    {update(modify, with(byDefault(act(toCPU)), func(e line) { e.IdleTimeoutNs = 1 })), bad},
+		"a default's hit":        {update(modify, with(byDefault(act(toCPU)), hit)), bad},
 		"an entry's action":      {update(modify, byDefault(act(forward, []byte{1}, []byte{1}))), denied},
 		"a constant default":     {update(modify, itsConstant), denied},
 	}
@@ -115,11 +132,9 @@ func defaultErrors() map[string]failing {
 func otherErrors() map[string]failing {
 	bytes := with(counter(seen, at(1), 1), func(e *p4v1.Entity) { e.GetCounterEntry().Data.ByteCount = 1 })
 	nothing := with(register(marks, at(1), 1), func(e *p4v1.Entity) { e.GetRegisterEntry().Data = nil })
-	meter := &p4v1.Entity{Entity: &p4v1.Entity_MeterEntry{}}
-	digest := &p4v1.Entity{Entity: &p4v1.Entity_DigestEntry{}}
-	group := &p4v1.Entity{Entity: &p4v1.Entity_PacketReplicationEngineEntry{}}
-	return map[string]failing{
+	all := map[string]failing{
 		"a counter inserted":       {other(insert, counter(seen, at(1), 1)), bad},
+		"a counter deleted":        {other(remove, counter(seen, at(1), 1)), bad},
 		"no such counter":          {other(modify, counter(3, at(1), 1)), bad},
 		"a negative index":         {other(modify, counter(seen, at(-1), 1)), bad},
 		"an index too high":        {other(modify, counter(seen, at(16), 1)), codes.OutOfRange},
@@ -131,10 +146,17 @@ func otherErrors() map[string]failing {
 		"a register before":        {other(modify, register(marks, at(-4), 1)), bad},
 		"a register too wide":      {other(modify, register(marks, at(1), 1, 0, 0)), bad},
 		"a register without data":  {other(modify, nothing), bad},
-		"a meter":                  {other(modify, meter), codes.Unimplemented},
-		"a group":                  {other(insert, group), codes.Unimplemented},
-		"a digest":                 {other(insert, digest), codes.Unimplemented},
 	}
+	for _, e := range []*p4v1.Entity{
+		{Entity: &p4v1.Entity_ExternEntry{}}, {Entity: &p4v1.Entity_ActionProfileMember{}},
+		{Entity: &p4v1.Entity_ActionProfileGroup{}}, {Entity: &p4v1.Entity_MeterEntry{}},
+		{Entity: &p4v1.Entity_DirectMeterEntry{}}, {Entity: &p4v1.Entity_DirectCounterEntry{}},
+		{Entity: &p4v1.Entity_PacketReplicationEngineEntry{}}, {Entity: &p4v1.Entity_ValueSetEntry{}},
+		{Entity: &p4v1.Entity_DigestEntry{}},
+	} {
+		all[fmt.Sprintf("%T", e.GetEntity())] = failing{other(modify, e), codes.Unimplemented}
+	}
+	return all
 }
 
 // TestUpdatesThatFail: each has the code of the specification, and changes nothing.
@@ -157,6 +179,17 @@ func TestUpdatesThatFail(t *testing.T) {
 	}
 }
 
+// TestTableWithoutKey: nothing is inserted into it.
+func TestTableWithoutKey(t *testing.T) {
+	pipe, err := resolve(tinyInfo(t), read(t, "testdata/tiny.spec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe.tableOf(fixed).keys = nil
+	_, err = newState(pipe).update(update(insert, &p4v1.TableEntry{TableId: fixed, Action: act(toCPU)}))
+	wantCode(t, err, bad)
+}
+
 // TestWrite: entries come, change and go; what is read is what was written, with the shortest strings.
 func TestWrite(t *testing.T) {
 	c := primary(t)
@@ -177,7 +210,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wantEntities(entityOf(&p4v1.TableEntry{TableId: hosts}), entityOf(host(1, 3)), entityOf(host(2, 4)))
-	noAction.IsConst = true // which a DELETE does not look at
+	noAction.IdleTimeoutNs = 1 // which a DELETE does not look at
 	if err := c.write(update(remove, noAction)); err != nil {
 		t.Fatal(err)
 	}
@@ -218,20 +251,31 @@ func (c *controller) atomically(mode p4v1.WriteRequest_Atomicity, updates ...*p4
 	return err
 }
 
-// refusing is an engine that refuses some requests, as one does whose tables of hashes are full.
+// refusing is an engine that refuses some requests, as one does whose tables of hashes are full, or which has ended.
 type refusing struct {
 	Engine
 	refuse int
+	gone   bool
 }
 
 var errRefused = errors.New("a table is full")
 
 func (e *refusing) Do(r *p4.Request) error {
-	if e.refuse > 0 {
+	switch {
+	case e.gone:
+		return p4.ErrGone
+	case e.refuse > 0:
 		e.refuse--
 		return errRefused
 	}
 	return e.Engine.Do(r)
+}
+
+func (e *refusing) Put(port int, frame []byte) error {
+	if e.gone {
+		return p4.ErrGone
+	}
+	return e.Engine.Put(port, frame)
 }
 
 // TestEngineThatRefuses: updates are made one by one then, to tell which of them fail.
@@ -251,6 +295,26 @@ func TestEngineThatRefuses(t *testing.T) {
 	e.refuse = 1
 	err := c.atomically(p4v1.WriteRequest_DATAPLANE_ATOMIC, update(insert, host(1, 1)), update(remove, host(2, 2)))
 	wantDetails(t, err, codes.ResourceExhausted, codes.ResourceExhausted)
+	c.wantEntities(entityOf(&p4v1.TableEntry{TableId: hosts}), entityOf(host(2, 2)))
+
+	e.refuse = 1
+	_, err = c.find(entityOf(&p4v1.TableEntry{TableId: hosts}), counter(seen, at(1), 0))
+	wantDetails(t, err, codes.Internal, codes.Internal)
+	e.gone = true
+	for _, mode := range []p4v1.WriteRequest_Atomicity{
+		p4v1.WriteRequest_CONTINUE_ON_ERROR, p4v1.WriteRequest_ROLLBACK_ON_ERROR, p4v1.WriteRequest_DATAPLANE_ATOMIC,
+	} {
+		err := c.atomically(mode, update(insert, host(1, 1)))
+		wantCode(t, err, codes.Unavailable)
+		if n := len(status.Convert(err).Details()); n != 0 {
+			t.Errorf("%v: %d details of an error of the whole request", mode, n)
+		}
+	}
+	_, err = c.find(counter(seen, at(1), 0))
+	wantDetails(t, err, codes.Unavailable)
+	c.send(packet(frameTo(1), byPort(1)))
+	c.wantError(codes.Unavailable, func(e *p4v1.StreamError) bool { return e.GetPacketOut() != nil })
+	e.gone = false
 	c.wantEntities(entityOf(&p4v1.TableEntry{TableId: hosts}), entityOf(host(2, 2)))
 }
 
