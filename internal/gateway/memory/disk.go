@@ -286,7 +286,7 @@ func (g *Gateway) membersOnDisk(ctx context.Context, q *pb.MemberListRequest) (*
 	}
 	scheme, _, _ := strings.Cut(g.self.ClientURLs[0], "://")
 	a := &pb.MemberListResponse{Header: new(pb.ResponseHeader)}
-	s, _ := g.disk.Status()
+	s := g.disk.Status()
 	for _, o := range s.Gateways {
 		a.Members = append(a.Members, &pb.Member{
 			ID: o.Disk.Name, Name: o.Member, ClientURLs: []string{scheme + "://" + o.Address},

@@ -70,7 +70,7 @@ func (w *onDisk) kill(g *gateway) {
 // forget makes the chain lose the log.
 func (w *onDisk) forget(g *gateway) {
 	w.t.Helper()
-	s, _ := g.disk.Status()
+	s := g.disk.Status()
 	log := chainlog.NewEras(softchain.Connect(w.t, w.cluster), nil, "default", 7, 256)
 	if err := log.Remove(w.ctx, s.Record.Active.Number); err != nil {
 		w.t.Fatal(err)
@@ -134,7 +134,7 @@ func TestReadyzSaysWhy(t *testing.T) {
 	var active *gateway
 	eventually(t, "a gateway is active and three disks count", func() bool {
 		for _, g := range all {
-			if s, _ := g.disk.Status(); g.where().lead != nil && s.Entered && len(s.Record.Active.Set) == 3 {
+			if s := g.disk.Status(); g.where().lead != nil && s.Entered && len(s.Record.Active.Set) == 3 {
 				active = g
 			}
 		}

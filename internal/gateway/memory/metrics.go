@@ -67,7 +67,7 @@ func (g *Gateway) diskRegistry() *prometheus.Registry {
 }
 
 func (g *Gateway) readDisk(v metrics.Values) {
-	s, _ := g.disk.Status()
+	s := g.disk.Status()
 	v.Set(eraGauge, float64(s.Record.Active.Number))
 	v.Is(followsGauge, s.Entered && !s.Broken)
 	v.Set(disksGauge, float64(len(s.Record.Active.Set)))

@@ -83,8 +83,17 @@ type Driver struct {
 
 	mu      sync.Mutex
 	status  Status
-	changed chan struct{} // closed when status changes
+	waiters map[*waiter]struct{}
 }
+
+// waiter waits for a condition.
+type waiter struct {
+	until func(Status) bool
+	met   chan Status // of length 1
+}
+
+// maxEvents wait for the loop without their senders.
+const maxEvents = 64
 
 // Status is the state of a driver.
 type Status struct {
@@ -113,9 +122,9 @@ func Open(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		o: o, journal: j, disk: j.Disk(), core: core.New(core.Options{Disk: j.Disk()}, j.Stored()),
-		events: make(chan func()), ended: make(chan struct{}), ahead: 1, calls: make(map[uint64]chan core.Answer),
+		events: make(chan func(), maxEvents), ended: make(chan struct{}), ahead: 1, calls: make(map[uint64]chan core.Answer),
 		reads: make(map[uint64]chan struct{}), again: make(map[string]time.Time), heard: make(map[core.Disk]time.Time),
-		changed: make(chan struct{}), born: time.Now(),
+		waiters: make(map[*waiter]struct{}), born: time.Now(),
 	}
 	if o.Begin != nil {
 		content := journal.First(o.Begin)
@@ -201,7 +210,7 @@ func (d *Driver) settle() {
 	d.checkpoint()
 }
 
-// post has the loop do something, and reports whether it will.
+// post has the loop do something, unless it has ended.
 func (d *Driver) post(do func()) bool {
 	select {
 	case d.events <- do:
@@ -223,34 +232,47 @@ func (d *Driver) publish() {
 		return
 	}
 	d.status = s
-	close(d.changed)
-	d.changed = make(chan struct{})
+	for w := range d.waiters {
+		if w.until(s) {
+			w.met <- s
+			delete(d.waiters, w)
+		}
+	}
 }
 
-// Status returns the state, and a channel that is closed when it changes.
-func (d *Driver) Status() (s Status, changed <-chan struct{}) {
+// Status returns the state.
+func (d *Driver) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.status, d.changed
+	return d.status
 }
 
 // ErrEnded: the driver has ended.
 var ErrEnded = errors.New("the keyspace's gateway has ended")
 
-// Wait waits until a condition holds.
+// Wait waits until a condition holds. It must depend on nothing else, and not call the driver.
 func (d *Driver) Wait(ctx context.Context, until func(Status) bool) (Status, error) {
-	for {
-		s, changed := d.Status()
-		if until(s) {
-			return s, nil
-		}
-		select {
-		case <-changed:
-		case <-d.ended:
-			return s, ErrEnded
-		case <-ctx.Done():
-			return s, context.Cause(ctx)
-		}
+	w := &waiter{until, make(chan Status, 1)}
+	d.mu.Lock()
+	s := d.status
+	if until(s) {
+		d.mu.Unlock()
+		return s, nil
+	}
+	d.waiters[w] = struct{}{}
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiters, w)
+	}()
+	select {
+	case s = <-w.met:
+		return s, nil
+	case <-d.ended:
+		return d.Status(), ErrEnded
+	case <-ctx.Done():
+		return d.Status(), context.Cause(ctx)
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *Writer) Append(ctx context.Context, batch []byte, begins func(index uin
 	}); err != nil {
 		return 0, err
 	}
-	if s, _ := d.Status(); s.Record.Active.Number != w.Era || s.Broken {
+	if s := d.Status(); s.Record.Active.Number != w.Era || s.Broken {
 		return 0, fmt.Errorf("%w: era %d has ended", ErrDeposed, w.Era)
 	}
 	begins(w.next + n - 1)

@@ -36,12 +36,21 @@ func (d *Driver) in(ctx context.Context, do func()) error {
 	done := make(chan struct{})
 	select {
 	case d.events <- func() { defer close(done); do() }:
-		<-done
-		return nil
 	case <-d.ended:
 		return ErrEnded
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-d.ended:
+	}
+	select {
+	case <-done:
+		return nil
+	default: // the loop ended before
+		return ErrEnded
 	}
 }
 
