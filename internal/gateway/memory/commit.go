@@ -18,6 +18,7 @@ type batch struct {
 	index     uint64 // of its last entry
 	counted   bool   // by the barrier
 	term      uint64 // of a keyspace on disks: that of its writer
+	window    *window
 }
 
 // fail answers all proposals with an error.
@@ -28,9 +29,13 @@ func (b *batch) fail(err error) {
 	b.flush()
 }
 
+// flush is called once, after the outcomes of all proposals.
 func (b *batch) flush() {
 	for _, p := range b.proposals {
 		p.caller.flush()
+	}
+	if b.window != nil {
+		b.window.end()
 	}
 }
 
@@ -51,7 +56,6 @@ func (l *leader) run() error {
 		}
 	})
 	defer applying.Wait()
-	defer func() { refuse(l.next) }()
 	defer l.proposals.close()
 	defer close(committed)
 	var encoded []byte
@@ -80,26 +84,21 @@ func (l *leader) run() error {
 	}
 }
 
-// gather waits for a proposal, and takes all that wait then.
+// gather waits for a proposal, and takes those that wait then.
 func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
 	for len(b.proposals) == 0 {
-		if len(l.next) == 0 {
-			select {
-			case <-l.ctx.Done():
-				return b, encoded, l.cause()
-			case <-l.proposals.filled:
-			}
+		some := l.proposals.take()
+		for _, p := range some {
+			encoded = b.add(p, encoded)
 		}
-		l.next = append(l.next, l.proposals.take()...)
-		n := 0
-		for most := l.maxBatch(); n < len(l.next); n++ {
-			// A proposal that the log cannot take must fail alone.
-			if len(encoded) > 0 && len(encoded)+len(l.next[n].encoded) > most {
-				break
-			}
-			encoded = b.add(l.next[n], encoded)
+		if len(some) > 0 {
+			continue
 		}
-		l.next = l.next[n:]
+		select {
+		case <-l.ctx.Done():
+			return b, encoded, l.cause()
+		case <-l.proposals.filled:
+		}
 	}
 	return b, encoded, nil
 }

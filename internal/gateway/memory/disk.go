@@ -244,16 +244,20 @@ const maxBatchBytes = 64 << 10
 // order appends the waiting proposals to the log of an era, batch by batch, until this gateway is no longer active.
 // Batches before are synced and executed meanwhile.
 func (l *leader) order() error {
-	defer func() { refuse(l.next) }()
 	defer l.proposals.close()
+	window := window{freed: make(chan struct{}, 1)}
 	var encoded []byte
 	for {
+		if err := l.turn(&window); err != nil {
+			return err
+		}
 		var b batch
 		var err error
 		if b, encoded, err = l.gather(encoded[:0]); err != nil {
 			return err
 		}
-		b.term = l.term
+		b.term, b.window = l.term, &window
+		window.begin()
 		began := time.Now()
 		at := uint64(0)
 		_, err = l.writer.Append(l.ctx, encoded, func(index uint64) {
@@ -275,6 +279,19 @@ func (l *leader) order() error {
 			return err
 		}
 	}
+}
+
+// turn waits until the next batch may begin. Each takes messages and a sync at all gateways, whatever its size.
+func (l *leader) turn(w *window) error {
+	for !w.open(l.proposals.whole()) {
+		select {
+		case <-l.ctx.Done():
+			return l.cause()
+		case <-l.proposals.filled:
+		case <-w.freed:
+		}
+	}
+	return nil
 }
 
 // membersOnDisk lists the gateways that the record has.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
@@ -34,6 +35,7 @@ type onDisk struct {
 	entries int // of the log
 	tokens  keyspace.Tokens
 	quota   int64 // 0: the default
+	lockTTL time.Duration
 }
 
 func newOnDisk(t *testing.T) *onDisk {
@@ -43,13 +45,13 @@ func newOnDisk(t *testing.T) *onDisk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &onDisk{t: t, ctx: ctx, cluster: startChain(t), near: near, dir: t.TempDir(), entries: 256}
+	return &onDisk{t: t, ctx: ctx, cluster: startChain(t), near: near, dir: t.TempDir(), entries: 256, lockTTL: time.Second}
 }
 
 // start starts the gateway of a name.
 func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
-	o := Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: time.Second, QuotaBytes: w.quota}
+	o := Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: w.lockTTL, QuotaBytes: w.quota}
 	o.Disk = func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
 		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), nil, "default", 7, w.entries)
@@ -131,15 +133,7 @@ func TestDisksKeepEverything(t *testing.T) {
 func TestReadyzSaysWhy(t *testing.T) {
 	w := newOnDisk(t)
 	all := map[string]*gateway{"a": w.start("a"), "b": w.start("b"), "c": w.start("c")}
-	var active *gateway
-	eventually(t, "a gateway is active and three disks count", func() bool {
-		for _, g := range all {
-			if s := g.disk.Status(); g.where().lead != nil && s.Entered && len(s.Record.Active.Set) == 3 {
-				active = g
-			}
-		}
-		return active != nil
-	})
+	active := w.active(all)
 	var away []string
 	for name, g := range all {
 		if g != active {
@@ -193,6 +187,65 @@ func TestCheckpointsHaveHistory(t *testing.T) {
 		}
 		seen += len(answer.Events)
 	}
+}
+
+// While a batch waits for the disks, proposals gather, and make one batch.
+func TestProposalsGather(t *testing.T) {
+	w := newOnDisk(t)
+	w.lockTTL = time.Minute // the active gateway stays it
+	all := map[string]*gateway{"a": w.start("a"), "b": w.start("b"), "c": w.start("c")}
+	active := w.active(all)
+	for name, g := range all {
+		if g != active {
+			w.kill(g)
+			delete(all, name)
+		}
+	}
+	const puts = 20
+	before, c := active.disk.Status().At.Next, open(t, active.address)
+	var putting errgroup.Group
+	put := func(i int) {
+		putting.Go(func() error {
+			_, err := c.Put(w.ctx, fmt.Sprint("key-", i), "value")
+			return err
+		})
+	}
+	put(0)
+	eventually(t, "the first put is in the log", func() bool { return active.disk.Status().At.Next == before+1 })
+	for i := range puts {
+		put(i)
+	}
+	queue := active.where().lead.proposals
+	eventually(t, "the others wait", func() bool {
+		queue.mu.Lock()
+		defer queue.mu.Unlock()
+		return len(queue.waiting) == puts
+	})
+	for _, name := range []string{"a", "b", "c"} {
+		if all[name] == nil {
+			w.start(name)
+		}
+	}
+	if err := putting.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if now := active.disk.Status().At.Next; now != before+2 {
+		t.Errorf("%d entries for a put and %d that wait", now-before, puts)
+	}
+}
+
+// active waits until a gateway is active and three disks count.
+func (w *onDisk) active(all map[string]*gateway) (active *gateway) {
+	w.t.Helper()
+	eventually(w.t, "a gateway is active and three disks count", func() bool {
+		for _, g := range all {
+			if s := g.disk.Status(); g.where().lead != nil && s.Entered && len(s.Record.Active.Set) == 3 {
+				active = g
+			}
+		}
+		return active != nil
+	})
+	return active
 }
 
 // checkpointed reports whether the disk of a gateway that does not run begins with a state.

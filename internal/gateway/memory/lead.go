@@ -38,7 +38,6 @@ type leader struct {
 	cancel     context.CancelCauseFunc
 	proposals  *queue
 	barrier    barrier
-	next       []*proposal // taken from proposals, for the next batches
 	background sync.WaitGroup
 	saving     atomic.Bool
 	unsaved    atomic.Bool // the last snapshot failed
@@ -69,8 +68,9 @@ func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
 		return err
 	}
 	l := &leader{
-		g: g, writer: writer, space: g.current(), lock: lock, term: lock.Token(), ctx: ctx, cancel: cancel, proposals: newQueue(),
+		g: g, writer: writer, space: g.current(), lock: lock, term: lock.Token(), ctx: ctx, cancel: cancel,
 	}
+	l.proposals = newQueue(l.maxBatch())
 	l.header.ClusterId, l.header.MemberId, l.header.RaftTerm = g.number(), g.self.ID, l.term
 	l.space.Leases().Promote(extendLeases)
 	defer l.space.Leases().Demote()

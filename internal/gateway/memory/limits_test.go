@@ -87,7 +87,7 @@ func TestTooLargeFailsAlone(t *testing.T) {
 		w := make(waiter, 1)
 		waiters = append(waiters, w)
 		p := &proposal{command: keyspace.CommandOf(command), encoded: must(proto.Marshal(command))(t), caller: w}
-		l.proposals.waiting = append(l.proposals.waiting, p)
+		l.proposals.waiting, l.proposals.bytes = append(l.proposals.waiting, p), l.proposals.bytes+len(p.encoded)
 	}
 	l.proposals.mu.Unlock()
 	signal(l.proposals.filled)

@@ -63,14 +63,16 @@ var errNotActive = errors.New("this gateway is not active")
 
 // queue has the proposals that wait for the log. Each is a call under way, and the server limits those.
 type queue struct {
-	filled chan struct{} // has an element if proposals may wait
+	batch  int           // bytes of a whole batch
+	filled chan struct{} // has an element if proposals may wait, or have become a whole batch
 
 	mu      sync.Mutex
 	waiting []*proposal
+	bytes   int // of them
 	closed  bool
 }
 
-func newQueue() *queue { return &queue{filled: make(chan struct{}, 1)} }
+func newQueue(batch int) *queue { return &queue{batch: batch, filled: make(chan struct{}, 1)} }
 
 // push adds a proposal, unless no more are taken.
 func (q *queue) push(p *proposal) bool {
@@ -79,10 +81,19 @@ func (q *queue) push(p *proposal) bool {
 	if q.closed {
 		return false
 	}
-	if q.waiting = append(q.waiting, p); len(q.waiting) == 1 {
+	before := q.bytes
+	q.waiting, q.bytes = append(q.waiting, p), before+len(p.encoded)
+	if len(q.waiting) == 1 || before < q.batch && q.bytes >= q.batch {
 		signal(q.filled)
 	}
 	return true
+}
+
+// whole reports whether a whole batch waits.
+func (q *queue) whole() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes >= q.batch
 }
 
 // signal puts an element into a channel of capacity one, unless it is full.
@@ -93,26 +104,35 @@ func signal(filled chan struct{}) {
 	}
 }
 
-// take removes all proposals.
+// take removes the proposals of the next batch. One that is longer than a batch is alone.
 func (q *queue) take() []*proposal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.waiting
-	q.waiting = nil
-	return all
+	n, bytes := 0, 0
+	for ; n < len(q.waiting); n++ {
+		next := len(q.waiting[n].encoded)
+		if n > 0 && bytes+next > q.batch {
+			break
+		}
+		bytes += next
+	}
+	some := q.waiting[:n]
+	q.waiting, q.bytes = q.waiting[n:], q.bytes-bytes
+	if len(q.waiting) == 0 {
+		q.waiting = nil
+	} else {
+		signal(q.filled)
+	}
+	return some
 }
 
 // close refuses all proposals, those included that wait.
 func (q *queue) close() {
 	q.mu.Lock()
-	q.closed = true
+	waiting := q.waiting
+	q.waiting, q.bytes, q.closed = nil, 0, true
 	q.mu.Unlock()
-	refuse(q.take())
-}
-
-// refuse gives proposals back to their callers.
-func refuse(proposals []*proposal) {
-	for _, p := range proposals {
+	for _, p := range waiting {
 		if p.owner.CompareAndSwap(0, taken) {
 			p.finish(keyspace.Answer{}, errNotActive)
 			p.caller.flush()
