@@ -52,7 +52,7 @@ func decode(method string, message []byte) (command keyspace.Command, encoded []
 	}
 	encoded = make([]byte, 0, protowire.SizeTag(field)+protowire.SizeBytes(len(message)))
 	encoded = protowire.AppendBytes(protowire.AppendTag(encoded, field, protowire.BytesType), message)
-	if command, ok = keyspace.DecodeReplacement(encoded); ok {
+	if command, ok = keyspace.DecodePlain(encoded); ok {
 		return command, encoded, true
 	}
 	request := new(pb.InternalRaftRequest)

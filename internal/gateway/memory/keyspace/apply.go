@@ -28,7 +28,7 @@ func (k *Keyspace) Apply(c *Command) (a Answer, err error) {
 	if c.request == nil && !k.auth.IsAuthEnabled() && !k.Full() {
 		if revision := k.replace(&c.replacement); revision != 0 {
 			k.whole = revision
-			return Answer{replaced: revision}, nil
+			return Answer{replaced: revision, put: c.replacement.put}, nil
 		}
 	}
 	r, err := c.whole()

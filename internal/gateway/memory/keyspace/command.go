@@ -9,11 +9,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Command is a command of the log. Replacements, which are most of all commands, are not decoded as a whole.
+// Command is a command of the log. Replacements and plain puts, which are most of all commands, are not decoded as a
+// whole.
 type Command struct {
-	request     *pb.InternalRaftRequest // nil: a replacement
+	request     *pb.InternalRaftRequest // nil: a replacement or a put
 	replacement replacement
-	encoded     []byte // of a replacement
+	encoded     []byte // without a request
 }
 
 // CommandOf makes a command of a request.
@@ -21,7 +22,7 @@ func CommandOf(request *pb.InternalRaftRequest) Command { return Command{request
 
 // Decode decodes a command. The command keeps the bytes.
 func Decode(encoded []byte) (Command, error) {
-	if c, ok := DecodeReplacement(encoded); ok {
+	if c, ok := DecodePlain(encoded); ok {
 		return c, nil
 	}
 	request := new(pb.InternalRaftRequest)
@@ -48,19 +49,19 @@ func Encode(request *pb.InternalRaftRequest) ([]byte, error) {
 // isMarked reports whether a command begins with formatUsers.
 func isMarked(r *pb.InternalRaftRequest) bool { return ChangesUsers(r) || r.Alarm != nil }
 
-// DecodeReplacement decodes a command if it is a replacement that etcd's checks of transactions pass. The command keeps
-// the bytes.
-func DecodeReplacement(encoded []byte) (Command, bool) {
+// DecodePlain decodes a command if it is a replacement, or a put, that etcd's checks pass. The command keeps the bytes.
+func DecodePlain(encoded []byte) (c Command, ok bool) {
 	b := fields{encoded}
-	transaction, ok := b.bytes(FieldTxn)
-	if !ok || !b.end() {
-		return Command{}, false
+	if put, is := b.bytes(FieldPut); is {
+		c.replacement, ok = parsePut(put)
+	} else if transaction, is := b.bytes(FieldTxn); is {
+		c.replacement, ok = parseReplacement(transaction)
 	}
-	r, ok := parseReplacement(transaction)
-	return Command{replacement: r, encoded: encoded}, ok
+	c.encoded = encoded
+	return c, ok && b.end()
 }
 
-// Request is the request of a command that is not a replacement.
+// Request is the request of a command that is not plain.
 func (c *Command) Request() *pb.InternalRaftRequest { return c.request }
 
 // whole decodes all of a command.
@@ -85,16 +86,20 @@ func fieldOf(m proto.Message, name protoreflect.Name) protowire.Number {
 
 // Answer is the response to a command.
 type Answer struct {
-	message  proto.Message // nil: a replacement took place
+	message  proto.Message // nil: a replacement or a put took place
 	replaced int64         // its revision
+	put      bool
 }
 
 // Message is the response as etcd's API has it.
 func (a *Answer) Message() proto.Message {
-	if a.message == nil && a.replaced != 0 {
-		return replaced(a.replaced)
+	switch {
+	case a.message != nil || a.replaced == 0:
+		return a.message
+	case a.put:
+		return putAnswer(a.replaced)
 	}
-	return a.message
+	return replaced(a.replaced)
 }
 
 type headed interface{ GetHeader() *pb.ResponseHeader }
@@ -103,7 +108,11 @@ var errNoHeader = errors.New("a response without a header")
 
 // Encode encodes the response. The numbers of a header other than the revision are those of h.
 func (a *Answer) Encode(h *pb.ResponseHeader) ([]byte, error) {
-	if a.message == nil && a.replaced != 0 {
+	switch {
+	case a.message != nil || a.replaced == 0:
+	case a.put:
+		return encodePut(a.replaced, h), nil
+	default:
 		return encodeReplaced(a.replaced, h), nil
 	}
 	message, ok := a.message.(headed)

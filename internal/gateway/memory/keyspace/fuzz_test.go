@@ -30,7 +30,7 @@ func marshal(t testing.TB, m proto.Message) []byte {
 	return text
 }
 
-// FuzzReplacement: a command is taken for a replacement only if protobuf decodes it as that replacement.
+// FuzzReplacement: a command is taken for a replacement or a put only if protobuf decodes it as that.
 func FuzzReplacement(f *testing.F) {
 	for _, q := range []*pb.TxnRequest{
 		swap([]byte("k"), []byte("value"), 7), swap([]byte("k"), nil, 0), {Success: swap([]byte("k"), nil, 1).Success},
@@ -38,9 +38,10 @@ func FuzzReplacement(f *testing.F) {
 		f.Add(marshal(f, &pb.InternalRaftRequest{Txn: q}))
 		q.Failure = nil
 		f.Add(marshal(f, &pb.InternalRaftRequest{Txn: q}))
+		f.Add(marshal(f, &pb.InternalRaftRequest{Put: q.Success[0].GetRequestPut()}))
 	}
 	f.Fuzz(func(t *testing.T, encoded []byte) {
-		c, ok := DecodeReplacement(encoded)
+		c, ok := DecodePlain(encoded)
 		if !ok {
 			return
 		}
@@ -49,6 +50,13 @@ func FuzzReplacement(f *testing.F) {
 			t.Fatalf("taken for a replacement: %v", err)
 		}
 		r := &c.replacement
+		if r.put {
+			want := &pb.PutRequest{Key: r.key, Value: r.value}
+			if len(r.key) == 0 || !proto.Equal(&got, &pb.InternalRaftRequest{Put: want}) {
+				t.Fatalf("%v is taken for %v", &got, want)
+			}
+			return
+		}
 		want := swap(r.key, r.value, r.revision)
 		if want.Failure = nil; len(got.Txn.GetFailure()) > 0 { // a read of one key, perhaps another one
 			key := got.Txn.Failure[0].GetRequestRange().GetKey()
@@ -81,7 +89,7 @@ func FuzzKeyAndRevision(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: the answer to a replacement is encoded as protobuf encodes it.
+// FuzzAnswer: the answers to a replacement and to a put are encoded as protobuf encodes them.
 func FuzzAnswer(f *testing.F) {
 	f.Add(int64(1), uint64(2), uint64(3), uint64(4))
 	f.Add(int64(-1), uint64(0), ^uint64(0), uint64(1)<<63)
@@ -94,6 +102,10 @@ func FuzzAnswer(f *testing.F) {
 		want.Header.ClusterId, want.Header.MemberId, want.Header.RaftTerm = cluster, member, term
 		if got := encodeReplaced(revision, h); !bytes.Equal(got, marshal(t, want)) {
 			t.Fatalf("%v is encoded as %x", want, got)
+		}
+		put := &pb.PutResponse{Header: want.Header}
+		if got := encodePut(revision, h); !bytes.Equal(got, marshal(t, put)) {
+			t.Fatalf("%v is encoded as %x", put, got)
 		}
 	})
 }

@@ -12,10 +12,12 @@ import (
 )
 
 // replacement is a transaction that replaces one object if it has a certain revision, as Kubernetes' API server does. If
-// the object has another one, the transaction reads the object or does nothing.
+// the object has another one, the transaction reads the object or does nothing. A put of a value without options is a
+// replacement of any revision.
 type replacement struct {
 	key, value []byte
 	revision   int64
+	put        bool
 }
 
 // fields reads the fields of an encoded message, each at most once, in the order of their numbers.
@@ -100,18 +102,25 @@ func parseReplacement(transaction []byte) (r replacement, ok bool) {
 	}
 	op := fields{success}
 	put, ok := op.bytes(opPut)
-	p := fields{put}
-	own, found := p.bytes(putKey)
-	if !ok || !op.end() || !found || !bytes.Equal(own, key) {
+	if !ok || !op.end() {
 		return r, false
 	}
-	var value []byte
-	if !p.end() {
-		if value, ok = p.bytes(putValue); !ok || !p.end() {
-			return r, false
-		}
+	r, ok = parsePut(put)
+	r.revision, r.put = int64(revision), false
+	return r, ok && bytes.Equal(r.key, key)
+}
+
+// parsePut returns the replacement that an encoded put is. It is as strict.
+func parsePut(put []byte) (r replacement, ok bool) {
+	p := fields{put}
+	r.put = true
+	if r.key, ok = p.bytes(putKey); !ok || len(r.key) == 0 {
+		return r, false
 	}
-	return replacement{key, value, int64(revision)}, true
+	if !p.end() {
+		r.value, ok = p.bytes(putValue)
+	}
+	return r, ok && p.end()
 }
 
 // readsOne reports whether the rest of a transaction reads one object, without further options.
@@ -131,6 +140,15 @@ func readsOne(t *fields) bool {
 // revision than it must have.
 func (k *Keyspace) replace(r *replacement) int64 {
 	known := k.revisions[string(r.key)]
+	if r.put {
+		tx := k.store.Write(traceutil.TODO())
+		defer tx.End()
+		revision := tx.Put(bytes.Clone(r.key), r.value, lease.NoLease) // the index may keep the key
+		if known != nil {
+			*known = revision
+		}
+		return revision
+	}
 	if known != nil && *known != r.revision {
 		return 0
 	}
@@ -188,12 +206,28 @@ func (k *Keyspace) forgetOps(ops []*pb.RequestOp) bool {
 	return true
 }
 
+// putAnswer is the response to a put.
+func putAnswer(revision int64) *pb.PutResponse {
+	return &pb.PutResponse{Header: &pb.ResponseHeader{Revision: revision}}
+}
+
+// encodePut encodes the response to a put, with the numbers of h in its header.
+func encodePut(revision int64, h *pb.ResponseHeader) []byte {
+	var space [64]byte
+	header := appendVarint(space[:0], headerCluster, h.ClusterId)
+	header = appendVarint(header, headerMember, h.MemberId)
+	header = appendVarint(header, headerRevision, uint64(revision))
+	header = appendVarint(header, headerTerm, h.RaftTerm)
+	b := make([]byte, 0, 2+len(header))
+	return protowire.AppendBytes(protowire.AppendTag(b, putHeader, protowire.BytesType), header)
+}
+
 // replaced is the response to a replacement that took place.
 func replaced(revision int64) *pb.TxnResponse {
 	return &pb.TxnResponse{
 		Header: &pb.ResponseHeader{Revision: revision}, Succeeded: true,
 		Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponsePut{
-			ResponsePut: &pb.PutResponse{Header: &pb.ResponseHeader{Revision: revision}},
+			ResponsePut: putAnswer(revision),
 		}}},
 	}
 }

@@ -140,15 +140,15 @@ func encode(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// TestDecodeReplacement decodes as replacements only transactions that replace one object, in every encoding.
-func TestDecodeReplacement(t *testing.T) {
+// TestDecodePlain decodes as replacements only transactions that replace one object, in every encoding.
+func TestDecodePlain(t *testing.T) {
 	key, value := []byte("k"), []byte("v")
 	plain := encode(t, swap(key, value, 7))
 	command := func(transaction []byte) []byte {
 		whole := encode(t, &pb.InternalRaftRequest{Txn: &pb.TxnRequest{}})
 		return append(append(whole[:1:1], byte(len(transaction))), transaction...)
 	}
-	if c, ok := DecodeReplacement(command(plain)); !ok || c.replacement.revision != 7 ||
+	if c, ok := DecodePlain(command(plain)); !ok || c.replacement.revision != 7 ||
 		!bytes.Equal(c.replacement.key, key) || !bytes.Equal(c.replacement.value, value) {
 		t.Fatalf("a replacement was decoded as %v (%v)", c.replacement, ok)
 	}
@@ -187,22 +187,50 @@ func TestDecodeReplacement(t *testing.T) {
 		"an unknown field": append(bytes.Clone(plain), 0xf8, 0x01, 0x01),
 		"another order":    append(encode(t, &pb.TxnRequest{Success: swap(key, value, 7).Success}), plain...),
 	} {
-		if _, ok := DecodeReplacement(command(transaction)); ok {
+		if _, ok := DecodePlain(command(transaction)); ok {
 			t.Errorf("%s: a replacement", name)
 		}
 	}
 	for name, encoded := range map[string][]byte{
-		"another command": encode(t, &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: key}}),
+		"another command": encode(t, &pb.InternalRaftRequest{DeleteRange: &pb.DeleteRangeRequest{Key: key}}),
 		"two commands":    append(command(plain), command(plain)...),
 		"an ID":           append(command(plain), encode(t, &pb.InternalRaftRequest{ID: 1})...),
 		"nothing":         nil,
 	} {
-		if _, ok := DecodeReplacement(encoded); ok {
+		if _, ok := DecodePlain(encoded); ok {
 			t.Errorf("%s: a replacement", name)
 		}
 	}
-	if _, ok := DecodeReplacement(command(change(func(q *pb.TxnRequest) { q.Failure = nil }))); !ok {
+	if _, ok := DecodePlain(command(change(func(q *pb.TxnRequest) { q.Failure = nil }))); !ok {
 		t.Error("one that reads nothing is none")
+	}
+}
+
+// TestDecodePut decodes as puts only those of a value.
+func TestDecodePut(t *testing.T) {
+	key, value := []byte("k"), []byte("v")
+	putOf := func(q *pb.PutRequest) []byte { return encode(t, &pb.InternalRaftRequest{Put: q}) }
+	for _, want := range [][]byte{value, nil} {
+		if c, ok := DecodePlain(putOf(&pb.PutRequest{Key: key, Value: want})); !ok || !c.replacement.put ||
+			!bytes.Equal(c.replacement.key, key) || !bytes.Equal(c.replacement.value, want) {
+			t.Fatalf("a put was decoded as %v (%v)", c.replacement, ok)
+		}
+	}
+	put := putOf(&pb.PutRequest{Key: key, Value: value})
+	for name, encoded := range map[string][]byte{
+		"no key":           putOf(&pb.PutRequest{Value: value}),
+		"a lease":          putOf(&pb.PutRequest{Key: key, Value: value, Lease: 1}),
+		"its lease":        putOf(&pb.PutRequest{Key: key, Value: value, IgnoreLease: true}),
+		"its value":        putOf(&pb.PutRequest{Key: key, IgnoreValue: true}),
+		"previous value":   putOf(&pb.PutRequest{Key: key, Value: value, PrevKv: true}),
+		"two puts":         append(bytes.Clone(put), put...),
+		"a user's":         append(encode(t, &pb.InternalRaftRequest{Header: &pb.RequestHeader{Username: "u"}}), put...),
+		"with transaction": append(bytes.Clone(put), encode(t, &pb.InternalRaftRequest{Txn: swap(key, value, 7)})...),
+		"torn":             put[:len(put)-1],
+	} {
+		if _, ok := DecodePlain(encoded); ok {
+			t.Errorf("%s: a put", name)
+		}
 	}
 }
 
