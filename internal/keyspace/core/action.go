@@ -30,6 +30,8 @@ type (
 		Era, Index, Log, Counted uint64
 		To                       Disk // not told
 	}
+	// Remind asks to call [Replica.Remind] in a moment, from the last Remind on, unless [Replica.Tell] is called before.
+	Remind struct{}
 	// Fetch asks for the state of an era from another gateway that has applied Index or more of it.
 	// [Replica.Fetched] takes the answer.
 	Fetch struct{ Era, Index uint64 }
@@ -81,6 +83,7 @@ func (Mark) action()        {}
 func (Store) action()       {}
 func (Vow) action()         {}
 func (Report) action()      {}
+func (Remind) action()      {}
 func (Fetch) action()       {}
 func (Enter) action()       {}
 func (Advance) action()     {}

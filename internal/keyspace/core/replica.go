@@ -45,9 +45,10 @@ type Replica struct {
 	polled  Cursor // at, when it was polled last
 	written uint64 // the last entry of the era that the own gateway wrote
 	writer  Disk   // of the gateway that hands over the entries of at.Term; zero: not known
+	untold  bool   // more counts than the others were told
 
 	// What counts. reported[i] is up to where record.Active.Set[i] has entries of era. Disks report to the writer at
-	// once, and it tells the others what counts. reported and counted only rise within an era, applied always. counted
+	// once, and it tells the others what counts with its next entries, or in a moment if there are none. reported and counted only rise within an era, applied always. counted
 	// may be greater than what was read: see Counted.
 	reported []uint64
 	counted  uint64
@@ -159,8 +160,25 @@ func (m *Replica) Poll() {
 // Repeat lets the replica tell all others what it has told the writer, or what was lost.
 func (m *Replica) Repeat() {
 	if r, ok := m.state(); ok {
+		m.untold = false
 		m.emit(r)
 	}
+}
+
+// Remind lets the writer tell the others what counts, if no entries have told it.
+func (m *Replica) Remind() {
+	if m.untold {
+		m.Repeat()
+	}
+}
+
+// Tell returns what a writer of an era tells the others with the entries that it hands over: up to where they count.
+func (m *Replica) Tell(era uint64) (counted uint64) {
+	if era != m.era {
+		return 0
+	}
+	m.untold = false
+	return m.Counted()
 }
 
 // look reads the log on, if it is not being read.
@@ -335,7 +353,8 @@ func (m *Replica) count() {
 	if to > m.applied {
 		m.applied = to
 		if m.writer == m.o.Disk {
-			m.Repeat()
+			m.untold = true
+			m.emit(Remind{})
 		}
 		m.emit(Advance{to})
 	}

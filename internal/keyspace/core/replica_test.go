@@ -61,7 +61,7 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// A writer tells the others what counts. One that is reading the log then reads it again.
+// A writer tells the others what counts, with its next entries or when it is reminded. One that is reading the log then reads it again.
 func TestWritersTell(t *testing.T) {
 	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
 	m := follows(t, set...)
@@ -78,8 +78,24 @@ func TestWritersTell(t *testing.T) {
 		t.Fatal("what does not count yet is told", got)
 	}
 	m.Reported(set[1], Report{Era: 1, Index: 2})
-	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told, Advance{2}}) {
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{Remind{}, Advance{2}}) {
 		t.Fatal(got)
+	}
+	m.Remind()
+	m.Remind() // they were told
+	if got := m.Actions(); !reflect.DeepEqual(got, []Action{told}) {
+		t.Fatal(got)
+	}
+	m.Written(1, 3, 3, 3)
+	m.Synced(3)
+	m.Reported(set[1], Report{Era: 1, Index: 3})
+	if got := m.Tell(1); got != 3 {
+		t.Fatal(got)
+	}
+	m.Actions()
+	m.Remind()
+	if got := m.Actions(); len(got) > 0 {
+		t.Fatal("what the next entries tell is told again", got)
 	}
 	other := follows(t, set...)
 	other.Reported(Disk{1, 1}, told)

@@ -76,6 +76,7 @@ type Driver struct {
 
 	fetching, saving, registering bool
 	again                         map[string]time.Time // when something that failed may be tried again
+	reminder                      *time.Timer          // of what counts
 	repeated                      time.Time            // the last report to all
 	heard                         map[core.Disk]time.Time
 	repair                        *repair
@@ -162,6 +163,8 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		return err
 	}
 	d.began = time.Now()
+	d.reminder = time.NewTimer(remindAfter)
+	defer d.reminder.Stop()
 	d.beside(d.watch)
 	d.flush(d.journal.Sync)
 	poll := time.NewTicker(d.o.PollEvery)
@@ -177,6 +180,8 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 			return context.Cause(d.ctx)
 		case do := <-d.events:
 			do()
+		case <-d.reminder.C:
+			d.core.Remind()
 		case <-poll.C:
 			d.poll()
 		case <-slow.C:

@@ -93,6 +93,12 @@ type Content struct {
 type Pushed struct {
 	Era, Term, First uint64
 	Payloads         [][]byte // at least one; they do not change any more
+	Counted          uint64   // up to where entries count: see [core.Replica.Tell]
+}
+
+// report is what the entries tell.
+func (p *Pushed) report() core.Report {
+	return core.Report{Era: p.Era, Log: p.Last(), Counted: p.Counted}
 }
 
 // Last is the index of the last entry.

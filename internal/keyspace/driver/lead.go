@@ -79,9 +79,11 @@ func (w *Writer) Append(ctx context.Context, batch []byte, begins func(index uin
 	if err := d.o.Log.Write(ctx, w.Era, w.Term, w.next, payloads); err != nil {
 		return 0, err
 	}
-	p := Pushed{w.Era, w.Term, w.next, payloads}
+	p := Pushed{Era: w.Era, Term: w.Term, First: w.next, Payloads: payloads}
 	w.next += n
 	d.post(func() {
+		p.Counted = d.core.Tell(p.Era)
+		d.reminder.Stop()
 		for _, g := range d.others() {
 			d.o.Peers.Push(g, d.disk, p)
 		}

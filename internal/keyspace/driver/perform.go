@@ -15,6 +15,8 @@ const (
 	readAhead = 128
 	// reportEvery is how often all gateways are told what the others know at once.
 	reportEvery = 100 * time.Millisecond
+	// remindAfter is how long what counts waits for entries with which the others are told.
+	remindAfter = time.Millisecond
 	// callTimeout bounds calls without a content.
 	callTimeout = 2 * time.Second
 	// retryAfter is the pause after a failure.
@@ -42,6 +44,8 @@ func (d *Driver) perform(action core.Action) (err error) {
 		d.stored(a.Seq)
 	case core.Report:
 		d.tell(a)
+	case core.Remind:
+		d.reminder.Reset(remindAfter)
 	case core.Fetch:
 		d.fetch(a)
 	case core.Enter:

@@ -28,6 +28,7 @@ func (d *Driver) Reported(from core.Disk, r core.Report) {
 func (d *Driver) Pushed(from core.Disk, p Pushed) {
 	d.post(func() {
 		d.take(&p, func(era, term, first, last uint64) { d.core.Pushed(from, era, term, first, last) })
+		d.core.Reported(from, p.report())
 	})
 }
 

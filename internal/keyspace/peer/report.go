@@ -48,7 +48,7 @@ func (u *update) push(e driver.Pushed) {
 	if u.report.Era != e.Era {
 		u.report = core.Report{Era: e.Era}
 	}
-	u.report.Log = e.Last()
+	u.report.Log, u.report.Counted = e.Last(), max(u.report.Counted, e.Counted)
 	bytes := 0
 	for _, payload := range e.Payloads {
 		bytes += len(payload)

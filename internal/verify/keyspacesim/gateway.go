@@ -160,6 +160,8 @@ func (l *life) perform(action core.Action) {
 				w.send(l.g, g, func(x *life) { x.core.Reported(from, a) })
 			}
 		}
+	case core.Remind:
+		w.After(w.delay(), func() { l.enter(l.core.Remind) })
 	case core.Fetch:
 		l.fetch(a)
 	case core.Enter:

@@ -17,6 +17,12 @@ type writer struct {
 type pushed struct {
 	era, term, from uint64
 	ids             []uint64 // of their writes
+	counted         uint64   // up to where entries count
+}
+
+// report is what the entries tell.
+func (p *pushed) report() core.Report {
+	return core.Report{Era: p.era, Log: p.from + uint64(len(p.ids)) - 1, Counted: p.counted}
 }
 
 // elections gives the lock to some gateway now and then.
@@ -79,7 +85,7 @@ func (m *writer) append(id uint64) uint64 {
 	index := m.next
 	m.next++
 	if m.l.w.Without&core.Place != 0 {
-		m.push(pushed{m.era, m.term, index, []uint64{id}})
+		m.push(pushed{era: m.era, term: m.term, from: index, ids: []uint64{id}})
 	}
 	m.put(index, id)
 	return index
@@ -88,7 +94,7 @@ func (m *writer) append(id uint64) uint64 {
 // wrote hands over the entries that the chain has committed with all before.
 func (m *writer) wrote(index, id uint64) {
 	m.written[index] = id
-	p := pushed{m.era, m.term, m.from, nil}
+	p := pushed{era: m.era, term: m.term, from: m.from}
 	for id, ok := m.written[m.from]; ok; id, ok = m.written[m.from] {
 		delete(m.written, m.from)
 		m.from, p.ids = m.from+1, append(p.ids, id)
@@ -102,10 +108,12 @@ func (m *writer) wrote(index, id uint64) {
 func (m *writer) push(p pushed) {
 	l := m.l
 	from := l.g.disk.Disk
+	p.counted = l.core.Tell(p.era)
 	for _, g := range l.w.gateways {
 		if g != l.g {
 			l.w.send(l.g, g, func(x *life) {
 				x.keep(p, func(era, term, first, last uint64) { x.core.Pushed(from, era, term, first, last) })
+				x.core.Reported(from, p.report())
 			})
 		}
 	}
