@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
@@ -224,4 +225,29 @@ func TestGivenUp(t *testing.T) {
 	w.write(c, 5)
 	w.has(a)
 	w.has(b)
+}
+
+// A recovery that ended early has left a log in the chain, which has no room for another one.
+func TestNoRoomForLogs(t *testing.T) {
+	w := newWorld(t, 64)
+	w.recover = 20 * time.Millisecond
+	a := w.start("a")
+	era := w.follows(a, 0, 1)
+	w.write(a, 5)
+	if err := w.log.Make(w.ctx, era+1, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.log.room = 2
+	for swapped := false; !swapped; {
+		s, version, err := w.near.Read(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Recovering, s.Next = era+1, []core.Disk{a.Disk()}
+		if _, swapped, err = w.near.Swap(w.ctx, version, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.follows(a, era, 1)
+	w.has(a)
 }

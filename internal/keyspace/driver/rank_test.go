@@ -19,3 +19,14 @@ func TestContentsComeFirst(t *testing.T) {
 		t.Errorf("a gateway with contents has rank %d", rank)
 	}
 }
+
+// Two gateways that begin recoveries after each other leave one of them the time that a slow chain takes.
+func TestRecoveriesGetTheirTime(t *testing.T) {
+	const takes = 50 // times RecoverAfter
+	r, rank := core.Record{Active: core.Era{Number: 5}, Recovering: 6}, 1
+	for ; patience(&r, rank) < takes; rank = 1 - rank {
+		if r.Recovering++; r.Recovering > 20 {
+			t.Fatal("each recovery is overtaken by the next one")
+		}
+	}
+}

@@ -163,9 +163,24 @@ func Disks(now []core.Disk, gateways []Gateway, alive func(core.Disk) bool) []co
 	return set
 }
 
-// othersPatience is how many times longer a recovery of another gateway is left alone than a loss: making a log takes a
-// while.
-const othersPatience = 10
+const (
+	// othersPatience is how many times longer a recovery of another gateway is left alone than a loss: making a log takes
+	// a while.
+	othersPatience = 10
+	// mostPatience bounds how many times longer than the first one a recovery is left alone that follows others.
+	mostPatience = 10
+)
+
+// patience is how many times RecoverAfter a gateway waits until it begins a recovery that is due. Each recovery in a row
+// that began no era is followed by one that has more time: if the chain is slow, making a log takes longer than the
+// gateways would wait for each other, and none would come to its end.
+func patience(r *core.Record, rank int) time.Duration {
+	n := 1 + rank
+	if r.Recovering != 0 { // another gateway makes one, or has ended
+		n *= othersPatience * int(min(r.Recovering-r.Active.Number, mostPatience))
+	}
+	return time.Duration(n)
+}
 
 // mend begins a recovery if one is due for long, and repeats or gives up the one that is under way.
 func (d *Driver) mend() {
@@ -188,11 +203,7 @@ func (d *Driver) mend() {
 		return
 	}
 	if d.due.IsZero() {
-		after := d.o.RecoverAfter
-		if s.Record.Recovering != 0 { // another gateway makes one, or has ended
-			after *= othersPatience
-		}
-		d.due = time.Now().Add(after * time.Duration(1+rank))
+		d.due = time.Now().Add(d.o.RecoverAfter * patience(&s.Record, rank))
 	}
 	receiving := time.Since(d.born)-time.Duration(d.touched.Load()) < d.o.RecoverAfter && d.touched.Load() > 0
 	if !receiving && time.Now().After(d.due) {

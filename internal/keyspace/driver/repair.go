@@ -21,6 +21,8 @@ const (
 // repair is a recovery that this gateway makes.
 type repair struct {
 	d       *Driver
+	ctx     context.Context // until this recovery ends
+	stop    context.CancelFunc
 	core    *core.Recovery
 	record  core.Record // as it was read or written last
 	version uint64      // of it
@@ -38,9 +40,10 @@ type repair struct {
 func (d *Driver) recover(next []core.Disk) {
 	record := d.core.Status().Record
 	d.o.Logger.Info("this gateway prepares the next era of the keyspace", "era", record.Newest()+1, "disks", len(next))
+	ctx, stop := context.WithCancel(d.ctx)
 	d.repair = &repair{
-		d: d, core: core.Recover(0, record, next), record: record, version: d.version, busy: make(map[core.Disk]time.Time),
-		moved: time.Now(), retried: time.Now(),
+		d: d, ctx: ctx, stop: stop, core: core.Recover(0, record, next), record: record, version: d.version,
+		busy: make(map[core.Disk]time.Time), moved: time.Now(), retried: time.Now(),
 	}
 	if d.first != nil && record.Active.Number == 0 {
 		d.repair.core.Begin(d.first.Index())
@@ -62,6 +65,7 @@ func (r *repair) tick() {
 			d.o.Logger.Warn("this recovery has begun no era, and another one follows", "because", r.awaits(), "error", r.failure)
 		}
 		d.repair = nil
+		r.stop()
 		if r.content != nil {
 			if err := r.content.Remove(); err != nil {
 				d.o.Logger.Debug("the content of a recovery", "error", err)
@@ -166,14 +170,17 @@ func (r *repair) act(action core.Action) {
 	}
 }
 
-// make makes the log of the next era. A ring has many objects, so it takes a while.
+// make makes the log of the next era. A ring has many objects, so it takes a while. The logs of recoveries that ended
+// early are removed before: the chain may have no room for another one.
 func (r *repair) make(a core.MakeLog) {
 	if r.making {
 		return
 	}
 	r.making = true
+	active := r.record.Active.Number
 	r.d.beside(func() {
-		err := r.d.o.Log.Make(r.d.ctx, a.Era, a.First)
+		r.d.removeLogs(r.ctx, active+1, a.Era)
+		err := r.d.o.Log.Make(r.ctx, a.Era, a.First)
 		r.d.post(func() {
 			r.making, r.failure = false, err
 			switch {
@@ -223,7 +230,7 @@ func (r *repair) write(record core.Record) {
 				r.record, r.version = record, now
 				r.core.Wrote(ok)
 				if _, active := r.core.Done(); active {
-					r.remove(before.Active.Number, record.Active.Number)
+					r.d.beside(func() { r.d.removeLogs(r.d.ctx, before.Active.Number, record.Active.Number) })
 				}
 			})
 			return
@@ -236,15 +243,13 @@ func same(a, b core.Record) bool {
 		a.Active.Base == b.Active.Base && slices.Equal(a.Active.Set, b.Active.Set)
 }
 
-// remove removes the logs of earlier eras.
-func (r *repair) remove(from, to uint64) {
-	r.d.beside(func() {
-		for era := max(from, 1); era < to && r.d.ctx.Err() == nil; era++ {
-			if err := r.d.o.Log.Remove(r.d.ctx, era); err != nil {
-				r.d.o.Logger.Debug("the log of an era before cannot be removed", "era", era, "error", err)
-			}
+// removeLogs removes the logs of the eras from one on to before another, which are not active any more or never were.
+func (d *Driver) removeLogs(ctx context.Context, from, to uint64) {
+	for era := max(from, 1); era < to && ctx.Err() == nil; era++ {
+		if err := d.o.Log.Remove(ctx, era); err != nil {
+			d.o.Logger.Debug("the log of an era cannot be removed", "era", era, "error", err)
 		}
-	})
+	}
 }
 
 // begin returns the gateway of a disk that is asked from now on; ok is false if there is none, or it is being asked.

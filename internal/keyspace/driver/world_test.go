@@ -35,6 +35,7 @@ type world struct {
 	dir string
 
 	poll     time.Duration // of gateways that start; 0: as usual
+	recover  time.Duration // likewise
 	near     *local.Near
 	gateways map[string]*gateway // those that run
 	terms    uint64
@@ -62,10 +63,33 @@ func newWorld(t *testing.T, ring int) *world {
 	}
 }
 
-// logs can be made unreadable.
+// logs can be made unreadable, and a chain may have room for some only.
 type logs struct {
 	*chainlog.Eras
 	away atomic.Bool
+
+	mu   sync.Mutex
+	room int // 0: for all
+	made []uint64
+}
+
+func (l *logs) Make(ctx context.Context, era, first uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.made, era) {
+		if l.room > 0 && len(l.made) >= l.room {
+			return errors.New("the chain is full")
+		}
+		l.made = append(l.made, era)
+	}
+	return l.Eras.Make(ctx, era, first)
+}
+
+func (l *logs) Remove(ctx context.Context, era uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.made = slices.DeleteFunc(l.made, func(made uint64) bool { return made == era })
+	return l.Eras.Remove(ctx, era)
 }
 
 func (l *logs) Cells(ctx context.Context, era, index uint64, n int) ([]driver.Cell, error) {
@@ -139,7 +163,7 @@ func (w *world) startAt(name, member string) *gateway {
 	g := &gateway{m: &machine{}, done: make(chan error, 1)}
 	d, err := driver.Open(driver.Options{
 		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: member, Address: name, Record: w.near,
-		Log: w.log, Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second, PollEvery: w.poll,
+		Log: w.log, Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second, PollEvery: w.poll, RecoverAfter: w.recover,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("gateway", name),
 	})
 	if err != nil {
