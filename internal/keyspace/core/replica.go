@@ -157,6 +157,12 @@ func (m *Replica) Poll() {
 	m.polled = m.at
 }
 
+// Look lets the replica look for what the caller knows to be in the log.
+func (m *Replica) Look() {
+	m.again = true
+	m.look()
+}
+
 // Repeat lets the replica tell all others what it has told the writer, or what was lost.
 func (m *Replica) Repeat() {
 	if r, ok := m.state(); ok {

@@ -42,9 +42,11 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// A writer hands its entries to all gateways: none reads them from the chain.
+// A writer finds its fence, and hands its entries to all gateways: none reads them from the chain. All hear at once what
+// counts, although no entries follow.
 func TestEntriesAreHandedOver(t *testing.T) {
 	w := newWorld(t, 64)
+	w.poll = patience // nothing looks, and nothing is told again, before the test ends
 	all := []*gateway{w.start("a"), w.start("b"), w.start("c")}
 	for _, g := range all {
 		w.follows(g, 0, 3)
@@ -237,7 +239,9 @@ func TestNoRoomForLogs(t *testing.T) {
 	if err := w.log.Make(w.ctx, era+1, 1); err != nil {
 		t.Fatal(err)
 	}
+	w.log.mu.Lock()
 	w.log.room = 2
+	w.log.mu.Unlock()
 	for swapped := false; !swapped; {
 		s, version, err := w.near.Read(w.ctx)
 		if err != nil {

@@ -42,7 +42,8 @@ func (d *Driver) Lead(ctx context.Context, term uint64) (*Writer, error) {
 			return &Writer{d, era, term, s.At.Next}, nil
 		case core.Deposed:
 			return nil, fmt.Errorf("%w: the log has term %d, and this is %d", ErrDeposed, s.At.Term, term)
-		default:
+		default: // the cell has an entry now
+			d.post(d.core.Look)
 			_, _ = d.Wait(ctx, func(now Status) bool { // ctx is looked at next
 				return now.At != s.At || now.Counted > s.Counted || now.Broken || now.Record.Active.Number != era
 			})

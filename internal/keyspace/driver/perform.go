@@ -13,8 +13,6 @@ import (
 const (
 	// readAhead is the most cells that are read at once.
 	readAhead = 128
-	// reportEvery is how often all gateways are told what the others know at once.
-	reportEvery = 100 * time.Millisecond
 	// remindAfter is how long what counts waits for entries with which the others are told.
 	remindAfter = time.Millisecond
 	// callTimeout bounds calls without a content.
@@ -165,10 +163,7 @@ func (d *Driver) tell(r core.Report) {
 // poll looks for what was missed, and repeats what others may have missed.
 func (d *Driver) poll() {
 	d.core.Poll()
-	if time.Since(d.repeated) >= reportEvery {
-		d.repeated = time.Now()
-		d.core.Repeat()
-	}
+	d.core.Repeat()
 }
 
 // enter goes on from what the disk has.

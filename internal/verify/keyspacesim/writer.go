@@ -63,13 +63,13 @@ func (l *life) lead() {
 		case core.Deposed:
 			l.writer = nil
 		case core.ReadOn:
-			l.core.Poll()
+			l.core.Look()
 		case core.WriteCell:
 			if core.Fits(s.At.Next, 1, l.core.Counted(), uint64(l.w.Ring)) {
 				m.trying = true
 				l.w.chain.write(l, m.era, s.At.Next, found.version, core.Cell{Index: s.At.Next, Term: m.term}, l.w.id(), func(_, _ bool) {
 					m.trying = false
-					l.core.Poll()
+					l.core.Look()
 				})
 			}
 		}
