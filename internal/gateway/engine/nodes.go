@@ -11,8 +11,12 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
-// nodesWithin bounds a request to the chain's nodes.
-const nodesWithin = 500 * time.Millisecond
+const (
+	// nodesWithin bounds a request to the chain's nodes.
+	nodesWithin = 500 * time.Millisecond
+	// mostAsked is how many keys a request names at most. A switch of software takes 0.3 ms for a key.
+	mostAsked = 512
+)
 
 // Nodes are the nodes of a chain.
 type Nodes interface {
@@ -93,8 +97,7 @@ func (d *did) now() map[string]placement.Use {
 func (e *Engine) askNodes() {
 	ticker := time.NewTicker(survey)
 	defer ticker.Stop()
-	var samples map[string]*placement.Sample
-	trouble := ""
+	samples, last, trouble := make(map[string]*placement.Sample), "", ""
 	for {
 		select {
 		case <-e.ctx.Done():
@@ -102,7 +105,7 @@ func (e *Engine) askNodes() {
 		case <-ticker.C:
 		}
 		var err error
-		if samples, err = e.countOthers(samples); e.ctx.Err() != nil {
+		if last, err = e.countOthers(samples, last); e.ctx.Err() != nil {
 			return
 		}
 		if err != nil && err.Error() != trouble {
@@ -113,15 +116,17 @@ func (e *Engine) askNodes() {
 	}
 }
 
-// countOthers asks the nodes once, and counts what others did since the samples before.
-func (e *Engine) countOthers(before map[string]*placement.Sample) (map[string]*placement.Sample, error) {
+// countOthers asks the nodes once for the keys whose turn it is, those behind the last one. It counts what others did since their
+// samples before, replaces these, and returns the last key.
+func (e *Engine) countOthers(samples map[string]*placement.Sample, last string) (string, error) {
 	e.places.mu.Lock()
-	keys := slices.Sorted(maps.Keys(e.places.mine))
+	all := slices.Sorted(maps.Keys(e.places.mine))
 	e.places.mu.Unlock()
-	keys = keys[:min(maxCounted, len(keys))]
-	first := e.did.follow(keys)
+	first := e.did.follow(all)
+	maps.DeleteFunc(samples, func(key string, _ *placement.Sample) bool { _, mine := first[key]; return !mine })
+	keys := inTurn(all, last, mostAsked)
 	if len(keys) == 0 {
-		return nil, nil
+		return "", nil
 	}
 	names := make([]string, len(keys))
 	for i, key := range keys {
@@ -130,17 +135,24 @@ func (e *Engine) countOthers(before map[string]*placement.Sample) (map[string]*p
 	ctx, cancel := context.WithTimeout(e.ctx, nodesWithin)
 	defer cancel()
 	uses, err := e.o.Nodes.Uses(ctx, names)
-	last := e.did.now()
-	samples := make(map[string]*placement.Sample, len(keys))
-	for i := range uses {
-		key := keys[i]
+	after := e.did.now()
+	for i, key := range keys {
 		s := &placement.Sample{
-			At: e.usage.now(), Bytes: uses[i].Bytes, Nodes: uses[i].Nodes, Before: first[key], After: last[key],
+			At: e.usage.now(), Bytes: uses[i].Bytes, Nodes: uses[i].Nodes, Before: first[key], After: after[key],
 		}
-		samples[key] = s
-		if earlier := before[key]; earlier != nil {
+		if earlier := samples[key]; earlier != nil {
 			e.usage.others(key, s.Others(earlier), s.Bytes, earlier.At)
 		}
+		samples[key] = s
 	}
-	return samples, err
+	return keys[len(keys)-1], err
+}
+
+// inTurn returns up to most of the sorted keys: those behind a key, and then the first ones.
+func inTurn(keys []string, behind string, most int) []string {
+	i, found := slices.BinarySearch(keys, behind)
+	if found {
+		i++
+	}
+	return slices.Concat(keys[i:], keys[:i])[:min(most, len(keys))]
 }

@@ -15,8 +15,9 @@ type Sample struct {
 // writesEach is how many writes of the object a client's write through another gateway takes: INTENT and RESOLVE.
 const writesEach = 2
 
-// Others returns what others than this gateway did with the object since an earlier sample, at least. A read is counted by the
-// node that answers it, a write by all nodes. A node that has answered only one of the times counts nothing.
+// Others returns what others than this gateway did with the object since an earlier sample, at least; reads that this gateway
+// repeated, since an answer was late, count as others'. A read is counted by the node that answers it, a write by all nodes. A
+// node that has answered only one of the times counts nothing.
 func (s *Sample) Others(earlier *Sample) Use {
 	var all Use
 	for name, now := range s.Nodes {
