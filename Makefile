@@ -120,6 +120,7 @@ test-ci:
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
 	@$(MAKE) --no-print-directory test-http2
 	@$(MAKE) --no-print-directory test-p4runtime
+	@$(MAKE) --no-print-directory test-clients RUN=TestLanguages QUICK=1
 	@$(MAKE) --no-print-directory test-package
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
@@ -253,12 +254,13 @@ test-p4runtime: build p4-engine ## Drive a software switch with p4runtime-shell,
 test-etcd: build ## Run etcd's own tests through gateways that cache, with MEMBER=1 on members that read through a chain, or with KEYSPACE=1 on keyspaces. QUICK=1: a part, without MEMBER what CI runs
 	MEMBER='$(MEMBER)' KEYSPACE='$(KEYSPACE)' PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
-# RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the table of docs/clients.md.
+# RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the table of docs/clients.md. With QUICK=1, as in CI, RUN=TestLanguages leaves
+# out the languages whose compilers and libraries take minutes to install: Java and Rust, and Node where there is no npm.
 .PHONY: test-clients
 test-clients: build ## Run tests of etcd's client libraries with etcd, the gateway and keyspaces in memory, and Patroni (root)
-	@scripts/setup.sh clients
-	@scripts/peers.sh etcd postgresql
-	WRITE='$(WRITE)' go test -C tools/suites -v -count=1 -parallel 4 -timeout 60m -run '$(RUN)' ./clients
+	@scripts/setup.sh $(if $(QUICK),test,clients)
+	@scripts/peers.sh etcd $(if $(QUICK),,postgresql)
+	QUICK='$(QUICK)' WRITE='$(WRITE)' go test -C tools/suites -v -count=1 -parallel 4 -timeout 60m -run '$(RUN)' ./clients
 
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.

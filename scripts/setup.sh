@@ -71,6 +71,7 @@ cni_packages() {
 # test_packages names those that some tests are missing. The C compiler and Python are those of the clients.
 test_packages() {
 	cni_packages
+	command -v ip >/dev/null || echo iproute2
 	command -v python3 >/dev/null || echo python3
 	python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
 	command -v gcc >/dev/null || echo gcc

@@ -47,7 +47,7 @@ func TestPrepare(t *testing.T) {
 	for _, c := range all {
 		t.Run(c.name, c.prepared)
 	}
-	t.Run("examples", func(t *testing.T) { compileExamples(t) })
+	t.Run("examples", func(t *testing.T) { prepareExamples(t) })
 	t.Run("patroni", preparePatroni)
 }
 
