@@ -82,6 +82,8 @@ func TestGatewaySaysThatItServes(t *testing.T) {
 	if said := log.text.String(); !strings.Contains(said, "cache=false") ||
 		!strings.Contains(said, "only forwards: --controllers or --cluster names the chain") {
 		t.Errorf("it does not say why it does not cache: %s", said)
+	} else if strings.Contains(said, "rpc error") {
+		t.Errorf("it speaks as gRPC does: %s", said)
 	}
 }
 

@@ -75,7 +75,8 @@ func TestStatusOfAStaticChain(t *testing.T) {
 func TestStaticChainIsAway(t *testing.T) {
 	file := clitest.WriteCluster(t, twoNodes(t))
 	text, status, err := clitest.Netcraq("status", "--cluster", file)
-	if status != cli.ExitError || err == nil || !strings.Contains(err.Error(), "no agent answered") {
+	if status != cli.ExitError || err == nil || !strings.Contains(err.Error(), "no agent answered") ||
+		!strings.Contains(err.Error(), "nothing answers there: is it running?") {
 		t.Errorf("status %d: %v", status, err)
 	}
 	if !strings.Contains(text, "2 down") || !strings.Contains(text, "no answer") {

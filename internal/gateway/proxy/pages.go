@@ -16,6 +16,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/pages"
 	"github.com/netcraq/netcraq/internal/gateway/serve"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/metrics"
 )
 
@@ -196,7 +197,7 @@ func (s *Server) checkVersion(ctx context.Context) (answers bool, err error) {
 	defer cancel()
 	answer, err := pb.NewMaintenanceClient(s.conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		s.options.Log.Warn("etcd does not tell its version", "error", err)
+		s.options.Log.Warn("etcd does not tell its version", "error", callerror.Text(err))
 		code := status.Code(err)
 		return code != codes.Unavailable && code != codes.DeadlineExceeded, nil
 	}

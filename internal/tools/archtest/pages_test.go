@@ -32,6 +32,34 @@ func TestFencesBeginTheirLines(t *testing.T) {
 	}, ".md")
 }
 
+// A page that has users change something says before what they gain and lose, and what has to be there.
+func TestPagesSayFirst(t *testing.T) {
+	for _, c := range []struct {
+		page, step string
+		before     []string
+		after      string
+	}{
+		{"docs/kubernetes.md", "\n## Install\n", []string{"**Gives**", "**Costs**", "**Breaks**"}, "--namespace netcraq --create-namespace"},
+		{"docs/kubernetes.md", "\n## Install\n", nil, "which creates the namespace"},
+		{"docs/gateway.md", "\n## See that it works\n", []string{"All writes have to pass through gateways", "placement allow"}, ""},
+		{"README.md", "\n## Start\n", []string{"](docs/languages.md)", "bin/netcraq up --keyspace"}, ""},
+	} {
+		text, err := os.ReadFile(filepath.Join(root, c.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, found := strings.Cut(string(text), c.step)
+		for _, want := range c.before {
+			if !found || !strings.Contains(before, want) {
+				t.Errorf("%s does not say %q before %q", c.page, want, c.step)
+			}
+		}
+		if !strings.Contains(strings.Join(strings.Fields(after), " "), c.after) {
+			t.Errorf("%s does not say %q after %q", c.page, c.after, c.step)
+		}
+	}
+}
+
 var testNamed = regexp.MustCompile("`(Test[A-Za-z0-9_]+)")
 
 // The track record names tests that exist.
