@@ -73,7 +73,8 @@ func TestDisksAreGivenUp(t *testing.T) {
 		t.Errorf("given up: %+v, %v", s.Lost, err)
 	}
 	shown := clitest.Object[admin.Snapshot](m, "status").Keyspaces
-	if len(shown) != 1 || shown[0].Name != "one" || shown[0].Era != 1 || len(shown[0].Gateways) != 2 {
+	if len(shown) != 1 || shown[0].Name != "one" || shown[0].Era != 1 || len(shown[0].Gateways) != 2 ||
+		len(shown[0].Addresses) != 2 || shown[0].Addresses[0] != "127.0.0.1:2379" {
 		t.Errorf("the status shows %+v", shown)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
 )
 
 // TestSupport packs the log, the states and the metrics of a chain that has a key. The archive has neither the key nor its
@@ -90,6 +91,17 @@ func TestSupportFindsMetrics(t *testing.T) {
 	}
 	if !strings.Contains(parts["s/doctor.json"], `"check": "agent"`) {
 		t.Error(parts["s/doctor.json"])
+	}
+}
+
+// TestSupportFindsKeyspaces: the leader's status says where the gateways of keyspaces on disks serve their metrics.
+func TestSupportFindsKeyspaces(t *testing.T) {
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
+	defer gateway.Close()
+	at, pages := gateway.Listener.Addr().String(), make(map[string]fetch)
+	addPages(pages, nil, &admin.Snapshot{Keyspaces: []admin.Keyspace{{Name: "k", Addresses: []string{at}}}}, nil)
+	if p := ask(t.Context(), pages)["keyspace "+at]; p.err != nil || string(p.text) != "/metrics" {
+		t.Errorf("%+v", p)
 	}
 }
 
