@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
@@ -87,6 +88,15 @@ func TestGatewaySaysThatItServes(t *testing.T) {
 	}
 }
 
+// refusal runs a gateway and returns its error; nil: it served.
+func refusal(t *testing.T, args ...string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, _, err := clitest.Execute(ctx, newGatewayCommand(), args...)
+	return err
+}
+
 func TestGatewayRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--endpoints", "ftp://h:1"},
@@ -100,7 +110,7 @@ func TestGatewayRefuses(t *testing.T) {
 		{"--endpoints", "http://127.0.0.1:1,https://127.0.0.1:2"},
 		{"--cache-bytes", "-1", "--endpoints", "127.0.0.1:1"},
 	} {
-		if _, _, err := clitest.Execute(t.Context(), newGatewayCommand(), args...); err == nil {
+		if err := refusal(t, args...); err == nil {
 			t.Errorf("%v was not refused", args)
 		}
 	}
@@ -126,7 +136,7 @@ func TestGatewayErrors(t *testing.T) {
 		if strings.Contains(test.args, "--endpoints") {
 			args = strings.Fields(test.args)
 		}
-		_, _, err := clitest.Execute(t.Context(), newGatewayCommand(), args...)
+		err := refusal(t, args...)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
 		}
@@ -148,7 +158,7 @@ func TestMemoryRefuses(t *testing.T) {
 		{[]string{"--memory", "--max-request-bytes", "-1"}, "--max-request-bytes -1"},
 		{[]string{"--memory", "--cluster", "missing.yaml"}, "missing.yaml"},
 	} {
-		_, _, err := clitest.Execute(t.Context(), newGatewayCommand(), test.args...)
+		err := refusal(t, test.args...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
 		}

@@ -287,6 +287,24 @@ func TestLostKeyspace(t *testing.T) {
 	}
 }
 
+// TestLostDescription: the chain has lost the description of a keyspace, and no other object of it. The next gateway ends
+// instead of making the keyspace anew over what clients have written.
+func TestLostDescription(t *testing.T) {
+	o := Options{LogEntries: 64, LockTTL: DefaultLockTTL}
+	a := start(t, startChain(t), o)
+	a.waitActive(t)
+	must(open(t, a.address).Put(t.Context(), "k", "acknowledged"))(t)
+	a.kill()
+	o.Chain, o.Log = softchain.Connect(t, a.cluster), slog.New(slog.NewTextHandler(t.Output(), nil))
+	must(o.Chain.Delete(t.Context(), "memory/"+DefaultName+"/meta"))(t)
+	s := must(Listen(ServerOptions{Listen: "127.0.0.1:0", Options: o}))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Serve(ctx); !errors.Is(err, chainlog.ErrLost) {
+		t.Errorf("the gateway ended: %v", err)
+	}
+}
+
 // TLS: clients and other gateways.
 func TestSecure(t *testing.T) {
 	cluster := startChain(t)

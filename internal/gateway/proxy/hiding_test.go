@@ -80,8 +80,13 @@ func TestAuthOnAndOff(t *testing.T) {
 	root := openAs(t, etcd, "root")
 	hidesAll(t, openAs(t, a.Addr().String(), "root"), root)
 	must(root.AuthDisable(t.Context()))(t)
-	if err := <-aEnded; !errors.Is(err, ErrAgain) {
-		t.Errorf("the gateway ended: %v", err)
+	select {
+	case err := <-aEnded:
+		if !errors.Is(err, ErrAgain) {
+			t.Errorf("the gateway ended: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the gateway does not begin anew within a minute")
 	}
 	again := startCached(t, etcd, cluster, Cache{})
 	must(again.client.Put(t.Context(), "k", "2"))(t)

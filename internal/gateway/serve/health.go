@@ -66,14 +66,14 @@ func runChecks(ctx context.Context, checks []Check, query url.Values) (results s
 	return text.String(), ok
 }
 
-// stuckAfter is how long no connection may be accepted before the server counts as stuck.
+// stuckAfter is the default of [Server.StuckAfter].
 const stuckAfter = 15 * time.Second
 
-// Accepting is the check of /livez: it fails while connections have not been accepted for [stuckAfter]. Its page must be
+// Accepting is the check of /livez: it fails while connections have not been accepted for StuckAfter. Its page must be
 // served on a listener of its own too, since this one serves no page then.
 func (s *Server) Accepting() Check {
 	return Check{"accepting", func(context.Context) error {
-		if since := s.stuck.Load(); since != 0 && time.Since(time.Unix(0, since)) > stuckAfter {
+		if since := s.stuck.Load(); since != 0 && time.Since(time.Unix(0, since)) > s.StuckAfter {
 			return errors.New("no connection can be accepted")
 		}
 		return nil

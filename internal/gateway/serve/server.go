@@ -36,6 +36,10 @@ const (
 
 // Server serves a gateway's clients: gRPC, and pages on HTTP/1 and HTTP/2.
 type Server struct {
+	// StuckAfter is how long no connection may be accepted before [Server.Accepting] fails. It must not change after
+	// Serve has begun.
+	StuckAfter time.Duration
+
 	calls *grpcserver.Server // and pages over HTTP/2
 	http  *http.Server
 	log   *slog.Logger
@@ -48,7 +52,9 @@ func New(calls *grpcserver.Server, pages http.Handler, most int, log *slog.Logge
 	if most == 0 {
 		most = DefaultConnections()
 	}
-	s := &Server{calls: calls, http: newHTTPServer(pages), log: log, open: connections{most: most, log: log}}
+	s := &Server{
+		StuckAfter: stuckAfter, calls: calls, http: newHTTPServer(pages), log: log, open: connections{most: most, log: log},
+	}
 	s.http.ConnState = noteState
 	return s
 }

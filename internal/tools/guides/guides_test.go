@@ -1,9 +1,11 @@
 package guides
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,38 +44,75 @@ func build(t *testing.T) (dir string) {
 	return dir
 }
 
+// check runs a document's commands in a directory of its own, with programs, and expects a number of commands.
+func check(t *testing.T, bin, text string, least int) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "netcraq-guide")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, each := range []error{
+		os.Chmod(dir, 0o777), os.Symlink(bin, filepath.Join(dir, "bin")), os.Mkdir(filepath.Join(dir, "run"), 0o777),
+		os.Chmod(filepath.Join(dir, "run"), 0o777),
+	} {
+		if each != nil {
+			t.Fatal(each)
+		}
+	}
+	wrong, ran := Run(text, dir)
+	for _, err := range wrong {
+		t.Error(err)
+	}
+	if ran < least {
+		t.Errorf("only %d commands ran", ran)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // The commands of the documents print the output in the documents.
 func TestDocuments(t *testing.T) {
 	roottest.Need(t)
 	bin := filepath.Join(build(t), "bin")
 	for name, least := range documents {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(top, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir, err := os.MkdirTemp("", "netcraq-guide")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
-			for _, each := range []error{
-				os.Chmod(dir, 0o777), os.Symlink(bin, filepath.Join(dir, "bin")), os.Mkdir(filepath.Join(dir, "run"), 0o777),
-				os.Chmod(filepath.Join(dir, "run"), 0o777),
-			} {
-				if each != nil {
-					t.Fatal(each)
-				}
-			}
-			wrong, ran := Run(string(text), dir)
-			for _, err := range wrong {
-				t.Errorf("%s, %v", name, err)
-			}
-			if ran < least {
-				t.Errorf("%s: only %d commands ran", name, ran)
-			}
-		})
+		t.Run(filepath.Base(name), func(t *testing.T) { check(t, bin, read(t, name), least) })
 	}
+	t.Run("existing etcd", func(t *testing.T) { check(t, bin, onExistingEtcd(t), 4) })
+}
+
+// onExistingEtcd is a session with the first commands of docs/cluster.md, in which an existing etcd replaces the
+// directory as the page says: three controllers form one cluster.
+func onExistingEtcd(t *testing.T) string {
+	t.Helper()
+	text := read(t, "docs/cluster.md")
+	steps, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := slices.IndexFunc(steps, func(s Step) bool { return s.Name == "" })
+	flags := regexp.MustCompile("existing etcd\\*\\* replaces `--data-dir`: `([^`]+)`").FindStringSubmatch(text)
+	if first < 0 || len(flags) == 0 {
+		t.Fatal("the page says nothing of an existing etcd")
+	}
+	commands := regexp.MustCompile(`--data-dir \S+`).ReplaceAllString(strings.Join(steps[first].Text, "\n"), flags[1])
+	host := regexp.MustCompile(`--etcd-endpoints (\S+):`).FindStringSubmatch(commands)
+	if len(host) == 0 {
+		t.Fatalf("no etcd is named:\n%s", commands)
+	}
+	const etcd = "<!-- guide: do ip address add %[1]s/32 dev lo; netcraq controller --data-dir etcd --listen %[1]s " +
+		"--etcd-client %[1]s:2379 >/dev/null 2>&1 & -->\n"
+	const formed = "<!-- guide: do until netcraq controllers --controllers 127.88.0.1 >/dev/null 2>&1; do sleep 0.2; done -->\n" +
+		"```\n$ netcraq controllers --controllers 127.88.0.1\nNAME ADDRESS STATE\n" +
+		"c1 127.88.0.1:4413 member\nc2 127.88.0.2:4413 member\nc3 127.88.0.3:4413 member\n```\n"
+	return fmt.Sprintf(etcd, host[1]) + "<!-- guide: background -->\n```\n" + commands + "\n```\n" + formed
 }
 
 func TestComparison(t *testing.T) {
