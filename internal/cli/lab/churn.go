@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ const churnLab = "churn"
 type churnFlags struct {
 	ManagedFlags
 	times, rate float64
+	killEvery   time.Duration
 	json        bool
 }
 
@@ -29,12 +31,14 @@ func newLabChurnCommand(name *string) *cobra.Command {
 		Short: "Create and delete many times more keys than the nodes have room for",
 		Long: `Brings up a managed lab of its own. Clients create keys, read and delete them, many times more than the nodes have room
 for; some keys come back. Deleted keys have to make room: no write may find a full table. What the clients saw is checked for
-linearizability. The lab is removed at the end.
+linearizability. --kill-agents kills agents meanwhile, whose successors go on with the collection. The lab is removed at
+the end.
 
 Tombstones are collected within a few hundred milliseconds once half of a table is full. The room for them has to last for
 that time: with a small --objects, limit the --rate.`,
 		Example: `  netcraq lab churn --times 10 --json
-  netcraq lab churn --times 100 --objects 10000`,
+  netcraq lab churn --times 100 --objects 10000
+  netcraq lab churn --times 10 --kill-agents 2s`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var seed uint64 // of the name only
@@ -44,6 +48,8 @@ that time: with a small --objects, limit the --rate.`,
 	f := c.Flags()
 	f.Float64Var(&flags.times, "times", 10, "keys to create, as a multiple of --objects")
 	f.Float64Var(&flags.rate, "rate", 0, "keys to create in a second, at most (default: as many as the clients can)")
+	f.DurationVar(&flags.killEvery, "kill-agents", 0,
+		"time between two kills of a node's agent, one node after the other (default: none is killed)")
 	f.IntVar(&flags.Objects, "objects", flags.Objects, "objects that a node has room for")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -52,9 +58,9 @@ that time: with a small --objects, limit the --rate.`,
 }
 
 func runChurn(ctx context.Context, out, stderr io.Writer, name string, flags *churnFlags) error {
-	if flags.times <= 0 || flags.Objects < 1 || flags.rate < 0 {
-		return cli.UsageError(fmt.Errorf("--times %v --objects %d --rate %v: want more than 0 of each, or no rate",
-			flags.times, flags.Objects, flags.rate))
+	if flags.times <= 0 || flags.Objects < 1 || flags.rate < 0 || flags.killEvery < 0 {
+		return cli.UsageError(fmt.Errorf("--times %v --objects %d --rate %v --kill-agents %v: want more than 0 of each, or no "+
+			"rate and no kills", flags.times, flags.Objects, flags.rate, flags.killEvery))
 	}
 	o, err := flags.Options(name)
 	if err != nil {
@@ -64,7 +70,8 @@ func runChurn(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	show := NewShow(stderr)
 	r, err := chaos.Churn(ctx, chaos.ChurnOptions{
 		Setup: flags.setup(o, show, TrialLogs(name, uint64(os.Getpid()))), Objects: flags.Objects, Times: flags.times, Rate: flags.rate,
-		Progress: func(keys int) { show.Event(fmt.Sprintf("%d keys created and deleted", keys)) },
+		KillEvery: flags.killEvery,
+		Progress:  func(keys int) { show.Event(fmt.Sprintf("%d keys created and deleted", keys)) },
 	})
 	show.End()
 	if err := TrialError(ctx, err); err != nil {

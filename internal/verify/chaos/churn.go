@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/history"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // ChurnOptions describe a trial that creates and deletes far more keys than the nodes have room for.
@@ -20,6 +22,9 @@ type ChurnOptions struct {
 	Objects int     // that a node has room for
 	Times   float64 // keys to create, as a multiple of Objects
 	Rate    float64 // keys to create in a second, at most; 0: as many as the clients can
+	// KillEvery is the time between two kills of a node's agent, one node after the other; 0: none is killed. The agent is
+	// started again at once. The next one goes on with the collection that the kill interrupted.
+	KillEvery time.Duration
 	// Progress, if set, receives the keys created so far, about once a second.
 	Progress func(keys int)
 }
@@ -31,6 +36,7 @@ type ChurnResult struct {
 	Linearizable bool    `json:"linearizable"`
 	Ops          int     `json:"ops"`
 	Unknown      int     `json:"unknown_outcomes"`
+	Killed       int     `json:"agents_killed"`
 	Objects      int     `json:"objects"` // that a node has room for
 	Seconds      float64 `json:"seconds"`
 	Nodes        int     `json:"nodes"`
@@ -76,7 +82,7 @@ func churnOn(ctx context.Context, c *cluster, o *ChurnOptions) (*ChurnResult, er
 		return nil, err
 	}
 	defer kv.Close()
-	t := &churn{o: o, client: kv, began: time.Now(), result: &ChurnResult{
+	t := &churn{o: o, cluster: c, client: kv, began: time.Now(), result: &ChurnResult{
 		Linearizable: true, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, Replicas: o.Replicas,
 		Shards: c.follower.Map().Shards(),
 	}}
@@ -89,9 +95,10 @@ func churnOn(ctx context.Context, c *cluster, o *ChurnOptions) (*ChurnResult, er
 
 // churn is one trial.
 type churn struct {
-	o      *ChurnOptions
-	client *client.Client
-	began  time.Time
+	o       *ChurnOptions
+	cluster *cluster
+	client  *client.Client
+	began   time.Time
 
 	mu     sync.Mutex
 	result *ChurnResult
@@ -100,10 +107,12 @@ type churn struct {
 func (t *churn) run(ctx context.Context) error {
 	wanted := int(t.o.Times * float64(t.o.Objects) / churnWorkers)
 	group, ctx := errgroup.WithContext(ctx)
-	done := make(chan struct{})
+	beside, cancel := context.WithCancel(ctx)
 	if t.o.Progress != nil {
-		go t.report(done)
+		go t.report(beside)
 	}
+	killed := make(chan error, 1)
+	go func() { killed <- t.killAgents(beside) }()
 	for i := range churnWorkers {
 		group.Go(func() error {
 			w := &churner{t: t, number: i}
@@ -115,16 +124,38 @@ func (t *churn) run(ctx context.Context) error {
 			return nil
 		})
 	}
-	defer close(done)
-	return group.Wait()
+	err := group.Wait()
+	cancel()
+	return errors.Join(err, <-killed)
 }
 
-func (t *churn) report(done chan struct{}) {
+// killAgents kills the agent of one node after the other, and starts it again, until ctx ends.
+func (t *churn) killAgents(ctx context.Context) error {
+	if t.o.KillEvery == 0 {
+		return nil
+	}
+	nodes := t.cluster.lab.Plan.With(lab.RoleNode)
+	for i := 0; retry.Sleep(ctx, t.o.KillEvery); i++ {
+		node, whole := nodes[i%len(nodes)].Name, context.WithoutCancel(ctx)
+		if err := t.cluster.lab.KillAgent(whole, node); err != nil {
+			return err
+		}
+		if err := t.cluster.lab.StartAgent(whole, node); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		t.result.Killed++
+		t.mu.Unlock()
+	}
+	return nil
+}
+
+func (t *churn) report(ctx context.Context) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
 	for {
 		select {
-		case <-done:
+		case <-ctx.Done():
 			return
 		case <-ticks.C:
 			t.mu.Lock()
