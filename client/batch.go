@@ -14,8 +14,8 @@ type Outcome struct {
 }
 
 // Do runs operations side by side, in no order, and returns their outcomes in the order given. At most
-// [Options].Window operations are under way at once on each socket, of which there is one for each CPU, at most four; the
-// rest wait.
+// [Options].Window operations are under way at once on each socket, of which there is one for each CPU, at most four;
+// the rest wait.
 func (c *Client) Do(ctx context.Context, ops []Op) []Outcome {
 	return c.doAll(ctx, &work{ops: ops, outcomes: make([]Outcome, len(ops))})
 }

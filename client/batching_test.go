@@ -51,7 +51,8 @@ func TestBatching(t *testing.T) {
 	expect("after the longest pause", now.Add(maxBundleBackoff), true)
 }
 
-// Answers to one bundle are one sample: as many equal ones would hide that the answer to the next bundle may take longer.
+// Answers to one bundle are one sample: as many equal ones would hide that the answer to the next bundle may take
+// longer.
 func TestBundleIsOneSample(t *testing.T) {
 	c := twoChains(t)
 	keys := keysOf(t, c, 0, 14)

@@ -80,8 +80,8 @@ func report(all []finished) {
 	}
 }
 
-// pipes are the client's pipelines, one for each CPU but no more than maxSockets. Each is made when it is first needed, but
-// all sockets with the first, on the goroutine that needs it: its thread may be in another network namespace.
+// pipes are the client's pipelines, one for each CPU but no more than maxSockets. Each is made when it is first needed,
+// but all sockets with the first, on the goroutine that needs it: its thread may be in another network namespace.
 type pipes struct {
 	most   int
 	mu     sync.Mutex

@@ -8,9 +8,9 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
-// TestChurn is the short form of `netcraq lab churn`, on the kernel's data plane, with agents that are killed meanwhile. Where
-// nothing is collected, half of the writes find no room. A disk that delays etcd for longer than half of a table lasts costs
-// some: a tenth is allowed.
+// TestChurn is the short form of `netcraq lab churn`, on the kernel's data plane, with agents that are killed
+// meanwhile. Where nothing is collected, half of the writes find no room. A disk that delays etcd for longer than half
+// of a table lasts costs some: a tenth is allowed.
 func TestChurn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20 s")

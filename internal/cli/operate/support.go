@@ -121,8 +121,8 @@ func (s *supportFlags) pack(ctx context.Context, a *support.Archive) error {
 	return s.packJournal(ctx, a)
 }
 
-// packCluster adds the states of controllers and nodes, which have no keys and values, and finds the pages of metrics. Each step has
-// a time of its own: without a leader the first one takes all of it.
+// packCluster adds the states of controllers and nodes, which have no keys and values, and finds the pages of metrics.
+// Each step has a time of its own: without a leader the first one takes all of it.
 func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive, pages map[string]fetch) error {
 	cluster, err := s.doctor.cluster.Read()
 	if err != nil {

@@ -26,8 +26,8 @@ type page struct {
 	err  error
 }
 
-// addPages adds those of the controllers that the user names and of all that the leader knows, and of keyspaces on disks. Without a
-// leader, snap is nil.
+// addPages adds those of the controllers that the user names and of all that the leader knows, and of keyspaces on
+// disks. Without a leader, snap is nil.
 func addPages(pages map[string]fetch, controllers []string, snap *admin.Snapshot, dial grpc.DialOption) {
 	all := slices.Clone(controllers)
 	if snap != nil {

@@ -70,7 +70,8 @@ func TestSupport(t *testing.T) {
 	}
 }
 
-// TestSupportFindsMetrics: of a cluster that is named the pages of metrics are found, although no process was told to serve one.
+// TestSupportFindsMetrics: of a cluster that is named the pages of metrics are found, although no process was told to
+// serve one.
 func TestSupportFindsMetrics(t *testing.T) {
 	const host = "127.3.8.30"
 	m := clitest.StartManaged(t, host, "--shards", "4", "--replicas", "1")

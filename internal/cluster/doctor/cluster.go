@@ -91,7 +91,8 @@ func Agents(ctx context.Context, nodes []topology.Node, dial grpc.DialOption) []
 	return append(OfReports(reports), OfWays(agent.Reach(ctx, answering, dial), names)...)
 }
 
-// OfWays says which ways between nodes are closed: they may be while those from here are open. names are those of data planes.
+// OfWays says which ways between nodes are closed: they may be while those from here are open. names are those of data
+// planes.
 func OfWays(ways []agent.Ways, names map[string]string) (list []finding.Finding) {
 	for _, w := range ways {
 		f := finding.Finding{Check: "way between nodes", About: w.Name, State: finding.OK}

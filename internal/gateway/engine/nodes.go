@@ -20,8 +20,8 @@ const (
 
 // Nodes are the nodes of a chain.
 type Nodes interface {
-	// Uses asks how often the nodes read and wrote some objects, by their names in the chain. It answers for each of them, in their
-	// order. Nodes that do not answer before ctx ends are missing; the error says why.
+	// Uses asks how often the nodes read and wrote some objects, by their names in the chain. It answers for each of them,
+	// in their order. Nodes that do not answer before ctx ends are missing; the error says why.
 	Uses(ctx context.Context, objects []string) ([]Uses, error)
 }
 
@@ -92,8 +92,8 @@ func (d *did) now() map[string]placement.Use {
 	return d.counts()
 }
 
-// askNodes counts, at each survey, what others did with the objects that this gateway placed: other gateways, and clients that read
-// the chain themselves.
+// askNodes counts, at each survey, what others did with the objects that this gateway placed: other gateways, and
+// clients that read the chain themselves.
 func (e *Engine) askNodes() {
 	ticker := time.NewTicker(survey)
 	defer ticker.Stop()
@@ -116,8 +116,8 @@ func (e *Engine) askNodes() {
 	}
 }
 
-// countOthers asks the nodes once for the keys whose turn it is, those behind the last one. It counts what others did since their
-// samples before, replaces these, and returns the last key.
+// countOthers asks the nodes once for the keys whose turn it is, those behind the last one. It counts what others did
+// since their samples before, replaces these, and returns the last key.
 func (e *Engine) countOthers(samples map[string]*placement.Sample, last string) (string, error) {
 	e.places.mu.Lock()
 	all := slices.Sorted(maps.Keys(e.places.mine))

@@ -287,8 +287,8 @@ func TestLostKeyspace(t *testing.T) {
 	}
 }
 
-// TestLostDescription: the chain has lost the description of a keyspace, and no other object of it. The next gateway ends
-// instead of making the keyspace anew over what clients have written.
+// TestLostDescription: the chain has lost the description of a keyspace, and no other object of it. The next gateway
+// ends instead of making the keyspace anew over what clients have written.
 func TestLostDescription(t *testing.T) {
 	o := Options{LogEntries: 64, LockTTL: DefaultLockTTL}
 	a := start(t, startChain(t), o)

@@ -85,8 +85,8 @@ func measured(t *testing.T, g *gateway, kind string) (requests uint64, leases fl
 	return requests, leases
 }
 
-// TestRequestsAreTimed: the gateway at which a client is times its requests by kind, whether it is active or relays, and both
-// know the leases.
+// TestRequestsAreTimed: the gateway at which a client is times its requests by kind, whether it is active or relays,
+// and both know the leases.
 func TestRequestsAreTimed(t *testing.T) {
 	active, relaying := pair(t)
 	relaying.waitRelay(t)

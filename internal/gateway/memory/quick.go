@@ -79,7 +79,8 @@ func decodeCommand(encoded []byte, proven bool) (keyspace.Command, []byte, error
 	return command, encoded, checkCommand(request)
 }
 
-// timedCall is a client's write without a goroutine, whose time is measured. That of a call with a handler is measured there.
+// timedCall is a client's write without a goroutine, whose time is measured. That of a call with a handler is measured
+// there.
 type timedCall struct {
 	*grpcserver.Call
 	method string

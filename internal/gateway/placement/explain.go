@@ -190,8 +190,8 @@ func Together(lists [][]Explanation) []Explanation {
 	return all
 }
 
-// join joins what gateways say of one key. The nodes of the chain have counted for one gateway what the others read and wrote there:
-// that is left out of the sums.
+// join joins what gateways say of one key. The nodes of the chain have counted for one gateway what the others read and
+// wrote there: that is left out of the sums.
 func join(same []Explanation) Explanation {
 	speaks := max(0, slices.IndexFunc(same, func(e Explanation) bool { return e.Placed }))
 	joined := same[speaks]

@@ -156,8 +156,8 @@ func (m *Monitor) Write(key string, bytes int, unfit bool, now float64) {
 	c.written.add(now)
 }
 
-// Others counts what others than this gateway did with an object in the chain between two moments. The bytes are those of the
-// object, for a key that is not known.
+// Others counts what others than this gateway did with an object in the chain between two moments. The bytes are those
+// of the object, for a key that is not known.
 func (m *Monitor) Others(key string, u Use, bytes int, from, now float64) {
 	reads, writes := float64(u.Reads), float64(u.Writes)
 	if reads+writes == 0 || reads == 0 && m.counters[key] == nil { // as in Write

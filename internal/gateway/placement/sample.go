@@ -8,16 +8,17 @@ type Sample struct {
 	At    float64
 	Bytes int            // of the object
 	Nodes map[string]Use // by the name of each node that has answered
-	// Before and After are what this gateway itself had done at the chain before the nodes were asked, and when they had answered.
+	// Before and After are what this gateway itself had done at the chain before the nodes were asked, and when they had
+	// answered.
 	Before, After Use
 }
 
 // writesEach is how many writes of the object a client's write through another gateway takes: INTENT and RESOLVE.
 const writesEach = 2
 
-// Others returns what others than this gateway did with the object since an earlier sample, at least; reads that this gateway
-// repeated, since an answer was late, count as others'. A read is counted by the node that answers it, a write by all nodes. A
-// node that has answered only one of the times counts nothing.
+// Others returns what others than this gateway did with the object since an earlier sample, at least; reads that this
+// gateway repeated, since an answer was late, count as others'. A read is counted by the node that answers it, a write
+// by all nodes. A node that has answered only one of the times counts nothing.
 func (s *Sample) Others(earlier *Sample) Use {
 	var all Use
 	for name, now := range s.Nodes {

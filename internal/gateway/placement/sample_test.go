@@ -103,7 +103,8 @@ func TestOthersKeepAKey(t *testing.T) {
 	}
 }
 
-// TestOthersMakeAKeyKnown: a key that the monitor forgot is known again when others read its object, and not when they write it.
+// TestOthersMakeAKeyKnown: a key that the monitor forgot is known again when others read its object, and not when they
+// write it.
 func TestOthersMakeAKeyKnown(t *testing.T) {
 	m := NewMonitor(10, 7)
 	m.Others("written", Use{Writes: 9}, 300, 0, 2)

@@ -11,8 +11,9 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
-// TestReadsAtTheChainKeepAKey: clients read the object of a key at the chain, and no client reads the key through the gateway. A key
-// that is read more often than another one takes that one's place. A gateway that does not ask the nodes gives up the wrong key.
+// TestReadsAtTheChainKeepAKey: clients read the object of a key at the chain, and no client reads the key through the
+// gateway. A key that is read more often than another one takes that one's place. A gateway that does not ask the nodes
+// gives up the wrong key.
 func TestReadsAtTheChainKeepAKey(t *testing.T) {
 	for name, asks := range map[string]bool{"asks the nodes": true, "counts alone": false} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package uses asks the agents of a chain's nodes how often objects were read and written there. A gateway's clients are not the only
-// ones that read its objects: others use the data plane, and only the nodes see all of them.
+// Package uses asks the agents of a chain's nodes how often objects were read and written there. A gateway's clients
+// are not the only ones that read its objects: others use the data plane, and only the nodes see all of them.
 package uses
 
 import (
@@ -100,7 +100,8 @@ func explain(err error) string {
 	return callerror.Text(err)
 }
 
-// questionsTo returns what to ask the complete members of the objects' chains, by name. An agent takes so many keys only.
+// questionsTo returns what to ask the complete members of the objects' chains, by name. An agent takes so many keys
+// only.
 func questionsTo(m *client.Map, objects []string) []*question {
 	byName := make(map[string]*question)
 	for i, name := range objects {

@@ -48,8 +48,8 @@ type Replica struct {
 	untold  bool   // more counts than the others were told
 
 	// What counts. reported[i] is up to where record.Active.Set[i] has entries of era. Disks report to the writer at
-	// once, and it tells the others what counts with its next entries, or in a moment if there are none. reported and counted only rise within an era, applied always. counted
-	// may be greater than what was read: see Counted.
+	// once, and it tells the others what counts with its next entries, or in a moment if there are none. reported and
+	// counted only rise within an era, applied always. counted may be greater than what was read: see Counted.
 	reported []uint64
 	counted  uint64
 	applied  uint64

@@ -61,7 +61,8 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// A writer tells the others what counts, with its next entries or when it is reminded. One that is reading the log then reads it again.
+// A writer tells the others what counts, with its next entries or when it is reminded. One that is reading the log then
+// reads it again.
 func TestWritersTell(t *testing.T) {
 	set := []Disk{{1, 1}, {2, 2}, {3, 3}}
 	m := follows(t, set...)

@@ -42,8 +42,8 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// A writer finds its fence, and hands its entries to all gateways: none reads them from the chain. All hear at once what
-// counts, although no entries follow.
+// A writer finds its fence, and hands its entries to all gateways: none reads them from the chain. All hear at once
+// what counts, although no entries follow.
 func TestEntriesAreHandedOver(t *testing.T) {
 	w := newWorld(t, 64)
 	w.poll = patience // nothing looks, and nothing is told again, before the test ends

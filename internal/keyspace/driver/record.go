@@ -171,8 +171,8 @@ const (
 	mostPatience = 10
 )
 
-// patience is how many times RecoverAfter a gateway waits until it begins a recovery that is due. Each recovery in a row
-// that began no era is followed by one that has more time: if the chain is slow, making a log takes longer than the
+// patience is how many times RecoverAfter a gateway waits until it begins a recovery that is due. Each recovery in a
+// row that began no era is followed by one that has more time: if the chain is slow, making a log takes longer than the
 // gateways would wait for each other, and none would come to its end.
 func patience(r *core.Record, rank int) time.Duration {
 	n := 1 + rank

@@ -136,7 +136,8 @@ type Way struct {
 	Answers bool
 }
 
-// Reach asks agents which of the other members of their chains answer them. The results are in the order of the targets.
+// Reach asks agents which of the other members of their chains answer them. The results are in the order of the
+// targets.
 func Reach(ctx context.Context, targets []Target, dial ...grpc.DialOption) []Ways {
 	all := make([]Ways, len(targets))
 	var group sync.WaitGroup

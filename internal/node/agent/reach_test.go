@@ -9,7 +9,8 @@ import (
 	"github.com/netcraq/netcraq/api/agentv1"
 )
 
-// TestReach: a node says which of the other members of its chains answer on the data plane's port, and gives its metrics.
+// TestReach: a node says which of the other members of its chains answer on the data plane's port, and gives its
+// metrics.
 func TestReach(t *testing.T) {
 	a, b, c := listen(t), listen(t), listen(t)
 	cluster := clusterOf(a.Addr(), b.Addr(), c.Addr())

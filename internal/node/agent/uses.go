@@ -14,7 +14,8 @@ import (
 // MaxUses is how many keys a request for uses names at most.
 const MaxUses = 4096
 
-// Uses asks an agent how often its node read and wrote the objects of at most [MaxUses] keys. The answers are in their order.
+// Uses asks an agent how often its node read and wrote the objects of at most [MaxUses] keys. The answers are in their
+// order.
 func Uses(ctx context.Context, agent agentv1.AgentClient, keys []wire.Key) ([]*agentv1.ObjectUses, error) {
 	in := &agentv1.UsesRequest{Keys: make([][]byte, len(keys))}
 	for i, key := range keys {

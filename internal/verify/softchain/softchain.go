@@ -31,7 +31,8 @@ func StartNodes(t testing.TB, nodes int, o chain.Options) *topology.Cluster {
 	return c
 }
 
-// StartWithAgents runs a chain as [Start] does, with the agents of its nodes. stop ends the agent of a node, by its place.
+// StartWithAgents runs a chain as [Start] does, with the agents of its nodes. stop ends the agent of a node, by its
+// place.
 func StartWithAgents(t testing.TB, nodes, shards, objects int) (c *topology.Cluster, stop func(place int)) {
 	t.Helper()
 	c, planes := start(t, nodes, options(shards, objects))

@@ -33,8 +33,8 @@ type Eras struct {
 	writer  *writer // nil: the next one knows no versions
 }
 
-// NewEras returns the logs of the keyspace with a name and a number. near may be nil. All its gateways must give the same
-// length of the rings; 0: [DefaultEntries].
+// NewEras returns the logs of the keyspace with a name and a number. near may be nil. All its gateways must give the
+// same length of the rings; 0: [DefaultEntries].
 func NewEras(chain *client.Client, near objects.Nearby, name string, id uint64, entries int) *Eras {
 	if entries == 0 {
 		entries = DefaultEntries

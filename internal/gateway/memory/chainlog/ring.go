@@ -33,8 +33,8 @@ func (r *ring) slot(index uint64) int { return int(index % r.length()) }
 
 func (r *ring) entryKey(slot int) string { return fmt.Sprintf("%slog/%d", r.prefix, slot) }
 
-// get reads the objects of n entries from index on: from the memory of a node on this machine those that it may answer, and
-// the others through the network.
+// get reads the objects of n entries from index on: from the memory of a node on this machine those that it may answer,
+// and the others through the network.
 func (r *ring) get(ctx context.Context, index uint64, n int) []client.Outcome {
 	keys := make([]string, n)
 	for i := range keys {

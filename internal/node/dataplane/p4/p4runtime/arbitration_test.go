@@ -62,7 +62,8 @@ func TestTwoControllers(t *testing.T) {
 	}
 }
 
-// TestPrimaryLostMeanwhile: another controller becomes primary while the program of the first one starts, which then is not set.
+// TestPrimaryLostMeanwhile: another controller becomes primary while the program of the first one starts, which then is
+// not set.
 func TestPrimaryLostMeanwhile(t *testing.T) {
 	r := newRig(t)
 	first := r.open("", &p4v1.Uint128{Low: 1})
