@@ -168,7 +168,7 @@ func hits(t *testing.T) (n int) {
 			t.Error(err)
 			return 0
 		}
-		time.Sleep(25 * time.Millisecond)
+		<-time.After(25 * time.Millisecond) // it serves again in a moment
 	}
 	for line := range bytes.Lines(text) {
 		if found, _ := fmt.Sscanf(string(line), "netcraq_gateway_hits_total %d", &n); found == 1 {
