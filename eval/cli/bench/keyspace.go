@@ -120,7 +120,9 @@ func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size str
 // leastFill is the least memory that can be told from the gateways' own.
 const leastFill = 1 << 20
 
-func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string, nearby bool) (r *etcdmember.Result, err error) {
+func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string, nearby bool) (
+	r *etcdmember.Result, err error,
+) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -134,11 +136,13 @@ func runBenchKeyspace(ctx context.Context, o etcdmember.Options, parent string, 
 			pins, from = l.PinsDir(), "from memory by the gateways"
 		}
 		o.Ours = "keyspace"
-		o.About = fmt.Sprintf("keyspace: %d gateways, each a process; chain of 3 XDP nodes in a lab, read %s", o.Members, from)
+		o.About = fmt.Sprintf("keyspace: %d gateways, each a process; chain of 3 XDP nodes in a lab, read %s",
+			o.Members, from)
 		o.Dir = filepath.Join(dir, "etcd")
 		o.Start = func(ctx context.Context) (etcdmember.Servers, error) {
 			return etcdkeyspace.Start(ctx, etcdkeyspace.Options{
-				Netcraq: product, Controllers: l.Controllers(), Pins: pins, Gateways: o.Members, Dir: filepath.Join(dir, "keyspace"),
+				Netcraq: product, Controllers: l.Controllers(), Pins: pins, Gateways: o.Members,
+				Dir: filepath.Join(dir, "keyspace"),
 			})
 		}
 		r, err = etcdmember.Run(ctx, o)

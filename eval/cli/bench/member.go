@@ -29,7 +29,8 @@ const memberBenchLab = "benchmem"
 
 // addNearbyFlag adds the flag for reads from the memory of nodes.
 func addNearbyFlag(f *pflag.FlagSet, nearby *bool) {
-	f.BoolVar(nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
+	f.BoolVar(nearby, "nearby", true,
+		"read from the memory of XDP nodes, all of which are on this machine; else through the network")
 }
 
 func newBenchMemberCommand(out *benchOutput) *cobra.Command {

@@ -122,7 +122,8 @@ func (k *keyspaceFlags) check() error {
 	case k.durability == inMemory && k.dir != "":
 		return cli.UsageError(errors.New("--data-dir: not with --durability memory, which keeps nothing on disks"))
 	case k.durability == inMemory && k.gateway.pins != pods.PinRoot:
-		return cli.UsageError(errors.New("--pins: not with --durability memory, whose gateways do not read the chain for a read"))
+		return cli.UsageError(errors.New(
+			"--pins: not with --durability memory, whose gateways do not read the chain for a read"))
 	case m.quota != 0 && m.quota < minQuota:
 		return cli.UsageError(fmt.Errorf("--quota-bytes %d: want at least %d", m.quota, minQuota))
 	case m.progress < minProgress:
@@ -231,7 +232,9 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 }
 
 // nearby returns the nodes on this machine; nil: none are used. leave ends their use.
-func (k *keyspaceFlags) nearby(ctx context.Context, c *client.Client, log *slog.Logger) (near objects.Nearby, leave func()) {
+func (k *keyspaceFlags) nearby(ctx context.Context, c *client.Client, log *slog.Logger) (
+	near objects.Nearby, leave func(),
+) {
 	if k.gateway.pins == "" {
 		return nil, func() {}
 	}

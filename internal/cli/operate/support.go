@@ -143,7 +143,9 @@ func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive, page
 }
 
 // packStatus adds what the leader knows.
-func (s *supportFlags) packStatus(ctx context.Context, a *support.Archive, controllers []string, dial grpc.DialOption) (*admin.Snapshot, error) {
+func (s *supportFlags) packStatus(
+	ctx context.Context, a *support.Archive, controllers []string, dial grpc.DialOption,
+) (*admin.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.doctor.timeout)
 	defer cancel()
 	leader := admin.NewLeader(controllers, dial)
@@ -157,7 +159,9 @@ func (s *supportFlags) packStatus(ctx context.Context, a *support.Archive, contr
 }
 
 // packNodes adds what the nodes' agents report, and the pages of their metrics to pages.
-func (s *supportFlags) packNodes(ctx context.Context, a *support.Archive, pages map[string]fetch, dial grpc.DialOption) error {
+func (s *supportFlags) packNodes(
+	ctx context.Context, a *support.Archive, pages map[string]fetch, dial grpc.DialOption,
+) error {
 	m, err := s.doctor.cluster.Present(ctx, s.doctor.timeout)
 	if err != nil {
 		a.Note("nodes: %v", err)

@@ -41,7 +41,9 @@ func addPages(pages map[string]fetch, controllers []string, snap *admin.Snapshot
 		}
 	}
 	for _, address := range all {
-		pages["controller "+address] = func(ctx context.Context) ([]byte, error) { return admin.MetricsPage(ctx, address, dial) }
+		pages["controller "+address] = func(ctx context.Context) ([]byte, error) {
+			return admin.MetricsPage(ctx, address, dial)
+		}
 	}
 }
 

@@ -42,8 +42,9 @@ func newLatency() *prometheus.HistogramVec {
 
 // registry returns the gateway's metrics.
 func (g *Gateway) registry() *prometheus.Registry {
-	return metrics.New(g.appends, g.latency, g.calls.handled, metrics.Collect(g.readMetrics, activeGauge, foundGauge, termGauge,
-		revGauge, oldestGauge, bytesGauge, quotaGauge, relayGauge, leaseGauge, silenceGauge, hasLeader, isLeader, sizeGauge))
+	return metrics.New(g.appends, g.latency, g.calls.handled, metrics.Collect(g.readMetrics,
+		activeGauge, foundGauge, termGauge, revGauge, oldestGauge, bytesGauge, quotaGauge, relayGauge, leaseGauge,
+		silenceGauge, hasLeader, isLeader, sizeGauge))
 }
 
 // Metrics of a keyspace on disks.

@@ -150,8 +150,8 @@ func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 	s.own, err = serve.NewOwn()
 	if c := s.options.Cache; err == nil && c != nil {
 		s.cache, err = engine.Start(ctx, engine.Options{
-			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, Nodes: c.Nodes, ChainName: c.ChainName, Placement: c.Placement,
-			About: s.options.about(), Lease: c.Lease, Log: s.options.Log, Later: !answers,
+			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, Nodes: c.Nodes, ChainName: c.ChainName,
+			Placement: c.Placement, About: s.options.about(), Lease: c.Lease, Log: s.options.Log, Later: !answers,
 		})
 	}
 	return err

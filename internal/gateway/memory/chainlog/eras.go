@@ -46,7 +46,8 @@ func (e *Eras) ring(era uint64) *ring {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &ring{
-		chain: e.chain, near: e.near, prefix: fmt.Sprintf("%s%d/", e.prefix, era), id: e.id, entries: e.entries, valueBytes: e.valueBytes,
+		chain: e.chain, near: e.near, prefix: fmt.Sprintf("%s%d/", e.prefix, era), id: e.id, entries: e.entries,
+		valueBytes: e.valueBytes,
 	}
 }
 
