@@ -90,7 +90,7 @@ type member struct {
 	ways [maxSockets]ways // of each pipeline
 }
 
-// ways are what a pipeline knows about its ways to a node. Its lock guards them.
+// ways are the batching of a pipeline's messages to a node. The pipeline's lock guards them.
 type ways struct {
 	reads   batching
 	trains  batching  // of bundles

@@ -142,7 +142,7 @@ func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive, page
 	return s.packNodes(ctx, a, pages, dial)
 }
 
-// packStatus adds what the leader knows.
+// packStatus adds the leader's status.
 func (s *supportFlags) packStatus(
 	ctx context.Context, a *support.Archive, controllers []string, dial grpc.DialOption,
 ) (*admin.Snapshot, error) {
@@ -158,7 +158,7 @@ func (s *supportFlags) packStatus(
 	return snap, a.AddJSON("status.json", snap)
 }
 
-// packNodes adds what the nodes' agents report, and the pages of their metrics to pages.
+// packNodes adds the reports of the nodes' agents, and the pages of their metrics to pages.
 func (s *supportFlags) packNodes(
 	ctx context.Context, a *support.Archive, pages map[string]fetch, dial grpc.DialOption,
 ) error {

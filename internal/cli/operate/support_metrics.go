@@ -20,7 +20,7 @@ import (
 // fetch gets a page of metrics.
 type fetch func(context.Context) ([]byte, error)
 
-// page is what came of a fetch.
+// page is the result of a fetch.
 type page struct {
 	text []byte
 	err  error

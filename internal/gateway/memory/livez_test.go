@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 
@@ -16,14 +15,5 @@ func TestStuckIsNotLive(t *testing.T) {
 	}}))(t)
 	scarce := &etcdtest.Scarce{Listener: s.listener.Listener}
 	s.listener.Listener, s.clients.StuckAfter = scarce, 0
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	scarce.CheckLivez(t, s.more[0].Addr())
+	scarce.CheckLivez(t, s.Serve, s.more[0].Addr())
 }

@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -27,9 +28,19 @@ func (s *Scarce) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// CheckLivez expects that /livez at another listener fails because of this one, until that accepts a connection again.
-func (s *Scarce) CheckLivez(t testing.TB, other net.Addr) {
+// CheckLivez runs a server until the test ends. It expects that /livez at another listener of the server fails because
+// of this one, until this one accepts a connection again.
+func (s *Scarce) CheckLivez(t testing.TB, serve func(context.Context) error, other net.Addr) {
 	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	awaitLivez(t, other, http.StatusServiceUnavailable, "no connection can be accepted")
 	s.enough.Store(true)
 	awaitLivez(t, s.Addr(), http.StatusOK, "ok")
