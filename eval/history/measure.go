@@ -57,8 +57,8 @@ func (l *Line) commit(ctx context.Context, tree *Tree) error {
 	if err != nil {
 		return err
 	}
-	commit, stamp, _ := strings.Cut(strings.TrimSpace(text), " ")
-	if err := l.Time.UnmarshalText([]byte(stamp)); err != nil {
+	commit, date, _ := strings.Cut(strings.TrimSpace(text), " ")
+	if err := l.Time.UnmarshalText([]byte(date)); err != nil {
 		return err
 	}
 	l.Time = l.Time.UTC()

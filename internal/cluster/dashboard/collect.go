@@ -77,7 +77,7 @@ func (c *collector) update(change func(*View)) {
 	next := *c.view
 	next.Troubles = maps.Clone(next.Troubles)
 	change(&next)
-	events := stamp(Compare(c.view, &next), time.Now(), c.number)
+	events := number(Compare(c.view, &next), time.Now(), c.number)
 	c.number += len(events)
 	c.events = append(c.events[max(0, len(c.events)+len(events)-keptEvents):len(c.events):len(c.events)], events...)
 	c.view = &next

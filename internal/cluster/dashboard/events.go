@@ -181,8 +181,8 @@ func namesIn(was, is map[string][]place) (names []string) {
 	return slices.Compact(names)
 }
 
-// stamp gives events their times and numbers.
-func stamp(events []Event, now time.Time, last int) []Event {
+// number gives events their times and numbers.
+func number(events []Event, now time.Time, last int) []Event {
 	for i := range events {
 		events[i].AtMS, events[i].Number = now.UnixMilli(), last+i+1
 	}

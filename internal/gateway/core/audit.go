@@ -30,7 +30,7 @@ func (a *Audit) Begin(now int64) (rev int64) {
 // history of etcd that was lost.
 func (g *Gateway) Compare(a *Audit, key string, rev int64, object *Answer) (past bool) {
 	o := &object.Object
-	named := object.Status == OK && (o.Gen == g.named(key) || !g.on(AuditNamed))
+	named := object.Status == OK && (o.Instance == g.named(key) || !g.on(AuditNamed))
 	if g.on(AuditWaits) && (object.Status == Away || named && (o.Bits != 0 || o.Joining || !g.alive())) {
 		return false
 	}

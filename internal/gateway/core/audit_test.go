@@ -8,8 +8,8 @@ import (
 // TestAudit: a change of a key is compared with the key's object. It is kept until the object tells who made it.
 func TestAudit(t *testing.T) {
 	const key, change = "k", int64(30)
-	gen := generation(10, 0)
-	entry := func(rev int64) Object { return Object{Gen: gen, Entry: Entry{State: Value, Rev: rev}} }
+	instance := instanceOf(10, 0)
+	entry := func(rev int64) Object { return Object{Instance: instance, Entry: Entry{State: Value, Rev: rev}} }
 	with := func(edit func(*Object)) Answer {
 		o := entry(change - 1)
 		edit(&o)
@@ -28,11 +28,11 @@ func TestAudit(t *testing.T) {
 		"a write is under way":             {with(func(o *Object) { o.Bits = 4 }), false, true},
 		"the object is not loaded":         {with(func(o *Object) { o.Joining = true }), false, true},
 		"the key has a lease":              {with(func(o *Object) { o.State = NotCacheable }), false, false},
-		"the directory names another one":  {with(func(o *Object) { o.Gen++ }), false, false},
-		"another one, and a write of that": {with(func(o *Object) { o.Gen, o.Bits = o.Gen+1, 4 }), false, false},
+		"the directory names another one":  {with(func(o *Object) { o.Instance++ }), false, false},
+		"another one, and a write of that": {with(func(o *Object) { o.Instance, o.Bits = o.Instance+1, 4 }), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, a := served(key, gen), Audit{Every: 5}
+			g, a := served(key, instance), Audit{Every: 5}
 			a.Changed(1, change)
 			if past := g.Compare(&a, key, a.Begin(1), &c.object); past != c.past || (a.unchecked != 0) != c.kept {
 				t.Errorf("past the gateways: %v, kept: %v", past, a.unchecked != 0)
@@ -40,7 +40,7 @@ func TestAudit(t *testing.T) {
 		})
 	}
 	alive, old := false, Answer{Object: entry(change - 1)}
-	g, a := served(key, gen), Audit{Every: 5}
+	g, a := served(key, instance), Audit{Every: 5}
 	g.options.Alive = func() bool { return alive }
 	a.Changed(1, change)
 	if g.Compare(&a, key, a.Begin(1), &old) {
@@ -78,12 +78,12 @@ func TestAuditWithoutChange(t *testing.T) {
 
 // TestAuditKeepsLaterChange: a change that comes while the object of an older one is read is compared next.
 func TestAuditKeepsLaterChange(t *testing.T) {
-	gen := generation(10, 0)
-	g, a := served("k", gen), Audit{Every: 5}
+	instance := instanceOf(10, 0)
+	g, a := served("k", instance), Audit{Every: 5}
 	a.Changed(1, 30)
 	rev := a.Begin(1)
 	a.Changed(2, 31)
-	g.Compare(&a, "k", rev, &Answer{Object: Object{Gen: gen, Entry: value(30)}})
+	g.Compare(&a, "k", rev, &Answer{Object: Object{Instance: instance, Entry: value(30)}})
 	if next := a.Begin(3); next != 31 {
 		t.Errorf("the next change is %d", next)
 	}
@@ -92,7 +92,7 @@ func TestAuditKeepsLaterChange(t *testing.T) {
 // TestAuditOfMissingObject: a change of a key that is neither placed nor in the chain is not kept, whether or not the
 // session lasts.
 func TestAuditOfMissingObject(t *testing.T) {
-	g, a := served("another", generation(10, 0)), Audit{Every: 5}
+	g, a := served("another", instanceOf(10, 0)), Audit{Every: 5}
 	g.options.Alive = func() bool { return false }
 	a.Changed(1, 30)
 	if past := g.Compare(&a, "k", a.Begin(1), &Answer{Status: Miss}); past || a.unchecked != 0 {
@@ -102,7 +102,7 @@ func TestAuditOfMissingObject(t *testing.T) {
 
 // TestOwns: a gateway answers for the keys that it placed, and for those of gateways that are gone.
 func TestOwns(t *testing.T) {
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	s := &Survey{
 		Sessions:  map[string]bool{"g.1": true, "h.1": true},
 		Directory: map[string]string{"mine": "g.1", "another's": "h.1", "a dead one's": "i.1"},

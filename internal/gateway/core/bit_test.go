@@ -8,7 +8,7 @@ import (
 // TestWaitsForABit: a gateway that finds all bits taken serves when one is free.
 func TestWaitsForABit(t *testing.T) {
 	const freed = 7
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	l := g.life
 	l.serving = false
 	taken := make(map[string]KV)

@@ -28,10 +28,10 @@ func (c *Cell) Apply(op *Op, without Rule) (a Answer, changed bool) {
 		changed = c.max(op, &a)
 	case Create:
 		switch {
-		case op.Epoch != c.Epoch, o != nil && o.Gen > op.Gen:
+		case op.Epoch != c.Epoch, o != nil && o.Instance > op.Instance:
 			a.Status = Gone
-		case o == nil || o.Gen < op.Gen:
-			c.Object, changed = &Object{Gen: op.Gen, Joining: without&Joining == 0}, true
+		case o == nil || o.Instance < op.Instance:
+			c.Object, changed = &Object{Instance: op.Instance, Joining: without&Joining == 0}, true
 		}
 	case SetBit, Resolve, Load, Remove:
 		changed = c.change(op, &a, without)
@@ -54,14 +54,14 @@ func (c *Cell) max(op *Op, a *Answer) (changed bool) {
 	return changed
 }
 
-// change executes an operation that needs an object of the named generation.
+// change executes an operation that needs an object of the named instance.
 func (c *Cell) change(op *Op, a *Answer, without Rule) (changed bool) {
 	o := c.Object
-	if without&Generation != 0 && o == nil {
-		o = &Object{Gen: op.Gen}
+	if without&Instance != 0 && o == nil {
+		o = &Object{Instance: op.Instance}
 		c.Object = o
 	}
-	if o == nil || o.Gen != op.Gen && without&Generation == 0 {
+	if o == nil || o.Instance != op.Instance && without&Instance == 0 {
 		a.Status = Gone
 		return false
 	}
@@ -79,11 +79,11 @@ func (o *Object) take(op *Op, a *Answer, without Rule) {
 	case SetBit:
 		o.Counter++
 		o.Bits |= 1 << op.Bit
-		o.Stamps[op.Bit] = o.Counter
-		a.Stamp = o.Counter
+		o.Tickets[op.Bit] = o.Counter
+		a.Ticket = o.Counter
 	case Resolve:
 		o.store(op.Entry)
-		if op.Clear && (o.Stamps[op.Bit] == op.Stamp || without&Stamp != 0) {
+		if op.Clear && (o.Tickets[op.Bit] == op.Ticket || without&Ticket != 0) {
 			o.Bits &^= 1 << op.Bit
 		}
 	case Load:

@@ -63,11 +63,11 @@ func (g *Gateway) close(l *life) {
 			return
 		}
 		request := Request{
-			If:  append(g.inEra(), Cond{Key: g.names.count, Kind: ModIs, Rev: kv.Mod}),
-			Put: []Put{{Key: g.names.count, Value: closedCount + " " + g.era}}, Get: []string{g.names.count},
+			If:  append(g.inTimeline(), Cond{Key: g.names.count, Kind: ModIs, Rev: kv.Mod}),
+			Put: []Put{{Key: g.names.count, Value: closedCount + " " + g.timeline}}, Get: []string{g.names.count},
 		}
 		g.surely(l, request, func(r *Result) {
-			if r.KVs[g.names.count].Mod == kv.Mod { // another era; the gateway will notice
+			if r.KVs[g.names.count].Mod == kv.Mod { // another timeline; the gateway will notice
 				l.freeing = false
 				return
 			}
@@ -93,8 +93,9 @@ func (g *Gateway) awaitClosed(l *life, closed int64) {
 func (g *Gateway) emptied(l *life, closed int64) {
 	entries := Span{g.names.directory, Behind(g.names.directory)}
 	request := Request{
-		If:    append(g.inEra(), Cond{Key: g.names.count, Kind: ModIs, Rev: closed}),
-		Spans: []Span{entries}, Put: []Put{{Key: g.names.count, Value: CountOf(0, g.era)}}, List: []string{g.names.session},
+		If:    append(g.inTimeline(), Cond{Key: g.names.count, Kind: ModIs, Rev: closed}),
+		Spans: []Span{entries}, Put: []Put{{Key: g.names.count, Value: CountOf(0, g.timeline)}},
+		List: []string{g.names.session},
 	}
 	g.surely(l, request, func(r *Result) {
 		l.freeing = false

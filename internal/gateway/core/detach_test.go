@@ -20,7 +20,7 @@ func TestDetachBegins(t *testing.T) {
 		"free":              {func(g *Gateway) { g.life.free = true }, false},
 		"at it":             {func(g *Gateway) { g.life.freeing = true }, false},
 	} {
-		g := served("k", generation(10, 0))
+		g := served("k", instanceOf(10, 0))
 		c.edit(g)
 		if began := g.Detach(); began != c.want || began != (len(g.Effects()) > 0) {
 			t.Errorf("%s: %v", name, began)
@@ -39,9 +39,9 @@ func TestRestLooks(t *testing.T) {
 		"not serving":       {func(g *Gateway) { g.life.serving = false }, false},
 		"free":              {func(g *Gateway) { g.life.free = true }, false},
 		"at it":             {func(g *Gateway) { g.life.freeing = true }, false},
-		"a key":             {func(g *Gateway) { g.life.placed["k"] = generation(10, 0) }, false},
+		"a key":             {func(g *Gateway) { g.life.placed["k"] = instanceOf(10, 0) }, false},
 	} {
-		g := served("k", generation(10, 0))
+		g := served("k", instanceOf(10, 0))
 		delete(g.life.placed, "k")
 		c.edit(g)
 		g.Rest()
@@ -63,7 +63,7 @@ func TestFree(t *testing.T) {
 		"over":              {func(g *Gateway) { g.life.over = true }, false},
 		"may have ended":    {func(g *Gateway) { g.options.Alive = func() bool { return false } }, false},
 	} {
-		g := served("k", generation(10, 0))
+		g := served("k", instanceOf(10, 0))
 		g.life.free = true
 		if c.edit(g); g.Free() != c.want {
 			t.Errorf("%s: %v", name, !c.want)
@@ -91,7 +91,7 @@ func TestRelease(t *testing.T) {
 		"another key that is no session": {10, true, []string{own, "bit/00"}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := served("k", generation(10, 0))
+			g := served("k", instanceOf(10, 0))
 			l, r := g.life, &Result{Rev: read, KVs: make(map[string]KV)}
 			if l.seen = c.seen; !c.placed {
 				delete(l.placed, "k")
@@ -179,14 +179,14 @@ func (d *directory) step(g *Gateway) {
 
 // twoPlaced is an etcd with two keys placed, and two sessions: of the gateway and of another one.
 func twoPlaced() (*Gateway, *directory) {
-	gen := generation(10, 0)
-	g := served("a", gen)
-	g.life.placed["b"], g.life.seen = gen, 12
+	instance := instanceOf(10, 0)
+	g := served("a", instance)
+	g.life.placed["b"], g.life.seen = instance, 12
 	return g, &directory{rev: 20, kvs: map[string]KV{
 		SessionPrefix + "g.1": {Create: 1, Mod: 1, Lease: 1}, SessionPrefix + "h.1": {Create: 2, Mod: 2, Lease: 2},
 		"ack/g.1": {Value: ackOf(1 << 40)}, "ack/h.1": {Value: ackOf(12)}, CountName: {Value: CountOf(2, ""), Mod: 12},
-		DirectoryPrefix + "a": {Value: entryOf(gen, "g.1"), Mod: 11},
-		DirectoryPrefix + "b": {Value: entryOf(gen, "h.1"), Mod: 12},
+		DirectoryPrefix + "a": {Value: entryOf(instance, "g.1"), Mod: 11},
+		DirectoryPrefix + "b": {Value: entryOf(instance, "h.1"), Mod: 12},
 	}}
 }
 
@@ -251,11 +251,11 @@ func TestBeginsInADoubtfulDirectory(t *testing.T) {
 		count string
 		sure  bool
 	}{
-		"complete":          {nil, CountOf(2, ""), true},
-		"an entry deleted":  {[]string{DirectoryPrefix + "a"}, CountOf(2, ""), false},
-		"the count deleted": {[]string{CountName}, "", false},
-		"of another era":    {nil, CountOf(2, "another"), false},
-		"closed":            {nil, closedCount + " ", false},
+		"complete":            {nil, CountOf(2, ""), true},
+		"an entry deleted":    {[]string{DirectoryPrefix + "a"}, CountOf(2, ""), false},
+		"the count deleted":   {[]string{CountName}, "", false},
+		"of another timeline": {nil, CountOf(2, "another"), false},
+		"closed":              {nil, closedCount + " ", false},
 	} {
 		g, d := twoPlaced()
 		d.kvs[CountName] = KV{Value: c.count, Mod: 12}

@@ -6,7 +6,7 @@ import (
 )
 
 // CountName is the key of the directory's count. The directory is the entries of placed keys, below
-// [DirectoryPrefix]. The count says how many there are, and in which era. Every change that a gateway makes writes
+// [DirectoryPrefix]. The count says how many there are, and in which timeline. Every change that a gateway makes writes
 // it, in the same transaction, and names the revision that it read of it as a condition. An entry that is gone
 // without that was deleted by a client of etcd. Who has a watch sees it there, and who reads the directory in the
 // number.
@@ -35,10 +35,10 @@ func ChangeOf(prefix, key, value string, rev int64) (Change, bool) {
 
 // count is the value of the key of the count.
 type count struct {
-	entries int
-	closed  bool // the directory is being emptied: no object is read, and no key is placed
-	era     string
-	mod     int64 // of the key
+	entries  int
+	closed   bool // the directory is being emptied: no object is read, and no key is placed
+	timeline string
+	mod      int64 // of the key
 }
 
 const (
@@ -47,17 +47,17 @@ const (
 )
 
 // CountOf is how the count of a directory is written.
-func CountOf(entries int, era string) string { return strconv.Itoa(entries) + " " + era }
+func CountOf(entries int, timeline string) string { return strconv.Itoa(entries) + " " + timeline }
 
-// parseCount reads a count. It returns false for what no gateway of the era wrote.
+// parseCount reads a count. It returns false for what no gateway of the timeline wrote.
 func (g *Gateway) parseCount(kv KV) (c count, ok bool) {
-	text, era, ok := strings.Cut(kv.Value, " ")
-	c = count{era: era, mod: kv.Mod, closed: text == closedCount}
+	text, timeline, ok := strings.Cut(kv.Value, " ")
+	c = count{timeline: timeline, mod: kv.Mod, closed: text == closedCount}
 	if !c.closed {
 		n, err := strconv.Atoi(text)
 		c.entries, ok = n, ok && err == nil && n >= 0
 	}
-	return c, ok && (era == g.era || !g.on(Era))
+	return c, ok && (timeline == g.timeline || !g.on(Timeline))
 }
 
 // open reads the count of a result. It returns false if no entry may be changed now.
@@ -66,11 +66,11 @@ func (g *Gateway) open(r *Result) (c count, ok bool) {
 	return c, ok && !c.closed
 }
 
-// InEra reports whether the values of the keys [EraName] and [CountName] are those of the gateway's era. If only
-// the first is, somebody deleted it, and gateways of another era may answer from objects.
-func (g *Gateway) InEra(era, count string) bool {
+// InTimeline reports whether the values of the keys [TimelineName] and [CountName] are those of the gateway's timeline.
+// If only the first is, somebody deleted it, and gateways of another timeline may answer from objects.
+func (g *Gateway) InTimeline(timeline, count string) bool {
 	c, ok := g.parseCount(KV{Value: count})
-	return era == g.era && (ok && !c.closed || !g.on(Counted))
+	return timeline == g.timeline && (ok && !c.closed || !g.on(Counted))
 }
 
 // complete reports whether a result, of all entries and the count, shows the directory as gateways left it, and open.
@@ -83,7 +83,7 @@ func (g *Gateway) complete(r *Result) bool {
 // read.
 func (g *Gateway) recount(r *Request, was count, added int) {
 	r.If = append(r.If, Cond{Key: g.names.count, Kind: ModIs, Rev: was.mod})
-	r.Put = append(r.Put, Put{Key: g.names.count, Value: CountOf(was.entries+added, g.era)})
+	r.Put = append(r.Put, Put{Key: g.names.count, Value: CountOf(was.entries+added, g.timeline)})
 	r.Get = append(r.Get, g.names.count)
 }
 
@@ -126,7 +126,7 @@ func (g *Gateway) changed(l *life, changes []Change) {
 		if c.Count || c.Value == "" && !counted {
 			continue
 		}
-		if gen := l.enter(c.Key, c.Value); gen == 0 {
+		if instance := l.enter(c.Key, c.Value); instance == 0 {
 			continue
 		}
 		l.changes = append(l.changes, c)

@@ -7,7 +7,7 @@
 //
 // etcd is the durable store. A chain holds cached [Object] values, one for each placed key, and the newest revision that
 // any gateway has revealed. [Cell.Apply] executes each [Op] in the chain. A directory in etcd names the placed keys, with
-// the generation of each object. A gateway has a session in etcd, under a lease, and a bit in objects.
+// the instance of each object. A gateway has a session in etcd, under a lease, and a bit in objects.
 //
 // # The caller's duties
 //
@@ -28,20 +28,20 @@
 // Tests can switch each of these off. What happens without one is behind "Else".
 //
 //   - intent: Before a write of a placed key commits in etcd, INTENT sets the gateway's bit in the object and answers a
-//     stamp. GONE (no such object, or another generation): the write goes on without a bit. Else: a hit shows the value
+//     ticket. GONE (no such object, or another instance): the write goes on without a bit. Else: a hit shows the value
 //     before a write that was acknowledged.
 //   - guard: Every transaction is executed under a condition on the session key's mod_revision. Else: the transaction
 //     of a gateway that died commits after its bit was cleared.
 //   - fence: A write of unknown outcome counts as under way until the session key has been rewritten. It is never
 //     retried. Then only a clean-up clears its bit. Else: it commits late, after its bit was cleared, or twice.
-//   - stamp: RESOLVE clears a bit only if the stamp that it names is the bit's current one. Else: a late RESOLVE clears
-//     the bit of a newer write.
-//   - generation: INTENT, RESOLVE, LOAD and REMOVE name the object's generation; only CREATE makes an object. Else:
+//   - ticket: RESOLVE clears a bit only if the ticket that it names is the bit's current one. Else: a late RESOLVE
+//     clears the bit of a newer write.
+//   - instance: INTENT, RESOLVE, LOAD and REMOVE name the object's instance; only CREATE makes an object. Else:
 //     after a shard was lost, one gateway's INTENT makes an object readable while another's write is under way without
 //     a bit.
-//   - joining: A new object is not readable until every session has acknowledged its generation or has ended. Else: A
+//   - joining: A new object is not readable until every session has acknowledged its instance or has ended. Else: A
 //     RESOLVE makes it readable while another gateway still writes without INTENT.
-//   - drain: A gateway acknowledges a generation when its own writes that began under an older one have ended. Else: a
+//   - drain: A gateway acknowledges an instance when its own writes that began under an older one have ended. Else: a
 //     write without a bit commits after LOAD.
 //   - session-first: A gateway has a session before it reads the directory. Else: no gateway waits for it, and it
 //     writes a key that it does not know to be placed.
@@ -64,13 +64,14 @@
 //     before are missing: clients may have used etcd directly, or gateways passed writes on without the guard.
 //   - lapse: A session that was not extended in time is given up. None of its own requests is sent after that. Else:
 //     etcd was restored meanwhile, and has the session: reads show values that are lost.
-//   - era: Sessions begin, and count as extended, in the gateway's era only, and a count of another era is none. Else:
-//     writes set no bits in the objects that others read.
+//   - timeline: Sessions begin, and count as extended, in the gateway's timeline only, and a count of another timeline
+//     is none. Else: writes set no bits in the objects that others read.
 //   - push-in-time: A revision is pushed, and shown after a push, only while the session lasts, or if a member of etcd
-//     has had the era since. Else: a gateway that has not noticed the new era shows a revision, and one of the new era
-//     a lower one.
-//   - new-era: An etcd whose revision is below the chain's begins another era. Else: headers are above etcd's revision.
-//   - fresh: A key is placed only where the chain has no object of the placement's generation, or of a later one. Else:
+//     has had the timeline since. Else: a gateway that has not noticed the new timeline shows a revision, and one of
+//     the new timeline a lower one.
+//   - new-timeline: An etcd whose revision is below the chain's begins another timeline. Else: headers are above etcd's
+//     revision.
+//   - fresh: A key is placed only where the chain has no object of the placement's instance, or of a later one. Else:
 //     etcd was restored, and the object that is there has a value that is lost.
 //   - newest: A request without writes and linearizable reads gets a read, so that etcd executes it on its newest
 //     state. Else: the guard is compared with an old state of a member; a header is older than one that was shown.
@@ -119,19 +120,19 @@
 //   - The object is made before the directory names it; removing deletes the object first, then the entry.
 //   - The keys of one round are entered by one transaction, which names the directory's count. If another gateway
 //     changed the directory meanwhile, keys whose entries are as before are placed from the start.
-//   - A generation is the revision at which the directory was read, and the gateway's bit. So it takes no write.
+//   - An instance is the revision at which the directory was read, and the gateway's bit. So it takes no write.
 //   - A gateway writes its acknowledgement only if the entry is another session's, or the directory closed.
 //   - A bit belongs to the session's lease, so it is free only when its owner's session has ended.
-//   - A hit counts only if the directory still names the key with the same generation, and is not closed, after the
+//   - A hit counts only if the directory still names the key with the same instance, and is not closed, after the
 //     object was read.
 //   - RESOLVE clears a bit only if a write under it has read the key since. After a write that etcd refuses, a clean-up
 //     clears it.
 //   - A write needs no INTENT while another write of the same gateway and key is under way whose INTENT was answered,
-//     under the same generation. After a write of unknown outcome each write has its own INTENT.
-//   - A clean-up reads the stamp, then checks that no own write is under way, then reads session, bits and key from
+//     under the same instance. After a write of unknown outcome each write has its own INTENT.
+//   - A clean-up reads the ticket, then checks that no own write is under way, then reads session, bits and key from
 //     etcd at once.
 //   - The revision object is made again only with a revision that was read after the gateway learnt the shard's new
-//     generation.
+//     instance.
 //   - When pushes or INTENTs have waited for too long, a gateway takes all keys out of the directory: it marks the
 //     directory as closed, waits until every session has acknowledged that it reads no object any more, and deletes
 //     the entries. A late request to enter a key fails at the count. LOAD stores etcd's current revision in the

@@ -4,7 +4,7 @@ import "testing"
 
 // TestOnePushAtATime: what is to be revealed while a push is under way waits for the next one, which carries the newest.
 func TestOnePushAtATime(t *testing.T) {
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	var pushes []ChainCall
 	push := func() {
 		for _, e := range g.Effects() {
@@ -29,14 +29,14 @@ func TestOnePushAtATime(t *testing.T) {
 // TestNothingPlaced: a gateway that finds the directory empty becomes free, and one that finds an entry does not.
 func TestNothingPlaced(t *testing.T) {
 	for _, empty := range []bool{true, false} {
-		g := served("k", generation(10, 0))
+		g := served("k", instanceOf(10, 0))
 		delete(g.life.placed, "k")
 		g.Rest()
 		kvs := map[string]KV{SessionPrefix + "g.1": {Create: 1, Mod: 1}}
 		kvs[g.names.count] = KV{Value: CountOf(0, "")}
 		if !empty {
 			kvs[g.names.count] = KV{Value: CountOf(1, "")}
-			kvs[g.names.directory+"k"] = KV{Value: entryOf(generation(10, 0), "h.1")}
+			kvs[g.names.directory+"k"] = KV{Value: entryOf(instanceOf(10, 0), "h.1")}
 		}
 		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
 			for _, e := range effects {
@@ -53,12 +53,14 @@ func TestNothingPlaced(t *testing.T) {
 
 // TestBitsAreCleanedUp: a write without a known outcome leaves its bits to a clean-up, if its key is still placed as it was.
 func TestBitsAreCleanedUp(t *testing.T) {
-	then, later := generation(10, 0), generation(11, 0)
+	then, later := instanceOf(10, 0), instanceOf(11, 0)
 	for _, now := range []int64{then, later} {
 		g := served("k", now)
-		o := &own{gen: now}
+		o := &own{instance: now}
 		g.life.keys["k"] = o
-		g.taint(&write{life: g.life, keys: []string{"k"}, bits: map[string]bool{"k": true}, gens: map[string]int64{"k": then}})
+		g.taint(&write{
+			life: g.life, keys: []string{"k"}, bits: map[string]bool{"k": true}, instances: map[string]int64{"k": then},
+		})
 		if same := now == then; g.life.suspects["k"] != same || (o.tainted == 1) != same {
 			t.Errorf("suspect: %v, %d bits; placed as it was: %v", g.life.suspects["k"], o.tainted, same)
 		}

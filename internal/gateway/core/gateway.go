@@ -25,21 +25,21 @@ type Options struct {
 
 // Gateway is one gateway. The zero value is not usable: see [New].
 type Gateway struct {
-	options Options
-	names   names
-	effects []Effect
-	calls   map[uint64]func(Answer)
-	returns map[uint64]func(*Result)
-	last    uint64 // number of the last call
-	life    *life
-	lives   int
-	waiting []func() // writes that wait for a session
-	push    pushing
-	era     string // of etcd's history, in which sessions begin
-	used    bool   // the gateway has had a session
-	vacant  int64  // before: the mark of a [Vacancy] under which etcd is unused; 0: none is known
-	looks   looks
-	met     met
+	options  Options
+	names    names
+	effects  []Effect
+	calls    map[uint64]func(Answer)
+	returns  map[uint64]func(*Result)
+	last     uint64 // number of the last call
+	life     *life
+	lives    int
+	waiting  []func() // writes that wait for a session
+	push     pushing
+	timeline string // of etcd's history, in which sessions begin
+	used     bool   // the gateway has had a session
+	vacant   int64  // before: the mark of a [Vacancy] under which etcd is unused; 0: none is known
+	looks    looks
+	met      met
 }
 
 // life is the state of a gateway during one session.
@@ -49,12 +49,12 @@ type life struct {
 	over        bool   // the session is certainly gone
 	serving     bool
 	bit         uint8
-	placed      map[string]int64 // the directory: generations of placed keys
+	placed      map[string]int64 // the directory: instances of placed keys
 	closed      bool             // no object is read any more
 	unsure      bool             // a client of etcd may have deleted entries; the gateway does not begin to serve
 	bitCreate   int64            // create_revision of the key of its bit, since it is bound
 	bound       bool             // it has its bit
-	known       bool             // the directory was that of the gateway's era, and open, since the session began
+	known       bool             // the directory was that of the gateway's timeline, and open, since the session began
 	seen        int64            // revision of the directory
 	changes     []Change         // that own writes do not all follow yet
 	follows     int64            // up to here all own writes follow the directory
@@ -75,14 +75,16 @@ type life struct {
 	freeing     bool
 }
 
-// An entry of the directory is the generation and the session that placed the key.
-func entryOf(gen int64, session string) string { return strconv.FormatInt(gen, 10) + " " + session }
+// An entry of the directory is the instance and the session that placed the key.
+func entryOf(instance int64, session string) string {
+	return strconv.FormatInt(instance, 10) + " " + session
+}
 
-// generationOf reads the generation in an entry of the directory.
-func generationOf(value string) int64 {
+// instanceIn reads the instance in an entry of the directory.
+func instanceIn(value string) int64 {
 	value, _, _ = strings.Cut(value, " ")
-	gen, _ := strconv.ParseInt(value, 10, 64)
-	return gen
+	instance, _ := strconv.ParseInt(value, 10, 64)
+	return instance
 }
 
 // Owner is the session that placed the key of an entry of the directory.
@@ -92,7 +94,7 @@ func Owner(value string) string {
 }
 
 // names are the gateways' own keys in etcd.
-type names struct{ session, ack, bit, directory, count, chain, era, began string }
+type names struct{ session, ack, bit, directory, count, chain, timeline, began string }
 
 // Names of keys begin so, behind [Options.Prefix].
 const (
@@ -104,7 +106,7 @@ const (
 func namesBelow(prefix string) names {
 	return names{
 		prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + CountName,
-		prefix + ChainName, prefix + EraName, prefix + "began",
+		prefix + ChainName, prefix + TimelineName, prefix + "began",
 	}
 }
 
@@ -208,20 +210,20 @@ func (g *Gateway) Start() {
 }
 
 // enter takes an entry of the directory.
-func (l *life) enter(key, value string) (gen int64) {
-	gen = generationOf(value)
-	if gen == 0 {
+func (l *life) enter(key, value string) (instance int64) {
+	instance = instanceIn(value)
+	if instance == 0 {
 		delete(l.placed, key)
 		return 0
 	}
-	l.placed[key], l.free = gen, false
-	return gen
+	l.placed[key], l.free = instance, false
+	return instance
 }
 
 func (g *Gateway) openSession(l *life, then func()) {
 	key := g.names.session + l.lease
 	r := Request{
-		If:  append(g.inEra(), Cond{Key: key, Kind: CreateIs}),
+		If:  append(g.inTimeline(), Cond{Key: key, Kind: CreateIs}),
 		Put: []Put{{Key: key, Value: g.options.About, Session: true}, {Key: g.names.began, Value: l.lease}}, Get: []string{key},
 	}
 	g.surely(l, r, func(r *Result) {
@@ -362,12 +364,12 @@ func (g *Gateway) Tick() {
 // ackOf is how a revision is written that a session has acknowledged: values are compared by bytes.
 func ackOf(rev int64) string { return fmt.Sprintf("%020d", rev) }
 
-// acknowledge finds up to which revision of the directory all own writes follow it: those that began under an older generation have
-// ended. It tells etcd if another session may wait for that: the own placements look at it here.
+// acknowledge finds up to which revision of the directory all own writes follow it: those that began under an older
+// instance have ended. It tells etcd if another session may wait for that: the own placements look at it here.
 func (g *Gateway) acknowledge(l *life) {
 	target := l.seen
 	for i, c := range l.changes {
-		if g.on(Drain) && l.older(c.Key, generationOf(c.Value)) {
+		if g.on(Drain) && l.older(c.Key, instanceIn(c.Value)) {
 			target = c.Rev - 1
 			l.changes = l.changes[i:]
 			break
@@ -384,7 +386,7 @@ func (g *Gateway) acknowledge(l *life) {
 	target = l.follows
 	key, value := g.names.ack+l.lease, ackOf(target)
 	g.surely(l, Request{
-		If: append(g.inEra(), Cond{Key: key, Kind: ValueBelow, Value: value},
+		If: append(g.inTimeline(), Cond{Key: key, Kind: ValueBelow, Value: value},
 			Cond{Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}),
 		Put: []Put{{Key: key, Value: value, Session: true}},
 	}, func(r *Result) {

@@ -1,30 +1,31 @@
 package core
 
-// EraName is the name of the key, behind [Options.Prefix], of the era of etcd's history. It is absent before the first restored
-// backup. Objects of different eras have different keys in the chain.
-const EraName = "era"
+// TimelineName is the name of the key, behind [Options.Prefix], of the timeline of etcd's history. It is absent before
+// the first restored backup. Objects of different timelines have different keys in the chain.
+const TimelineName = "era"
 
-// History decides whether etcd still has the history that the chain's objects come from: an etcd that was restored from a backup has
-// another one. A gateway compares it each time before its session counts as extended, and its sessions begin in its era only:
-// [Gateway.Within]. The gateway that notices the restore first names another era. The directory is of the old one then,
-// so gateways of the new era empty it first, for which they wait until the sessions of the old one have ended.
+// History decides whether etcd still has the history that the chain's objects come from: an etcd that was restored from
+// a backup has another one. A gateway compares it each time before its session counts as extended, and its sessions
+// begin in its timeline only: [Gateway.Within]. The gateway that notices the restore first names another timeline. The
+// directory is of the old one then, so gateways of the new timeline empty it first, for which they wait until the
+// sessions of the old one have ended.
 //
 // A restore can go unnoticed: the revision may have passed the chain's. That is harmless, since etcd was away for
 // longer than a session lasts. Each gateway has begun another session ([Tenure]), under which it reads no object of
 // before.
 type History struct {
-	Cluster uint64
-	Era     string
-	Without Rule // rules switched off; zero outside tests
+	Cluster  uint64
+	Timeline string
+	Without  Rule // rules switched off; zero outside tests
 }
 
 // Seen is what a gateway compares, in the order in which it is read.
 type Seen struct {
-	Floor   int64  // a revision that etcd had for certain
-	Chain   Answer // the revision object
-	Cluster uint64 // of etcd, as are the others
-	Era     string
-	Rev     int64
+	Floor    int64  // a revision that etcd had for certain
+	Chain    Answer // the revision object
+	Cluster  uint64 // of etcd, as are the others
+	Timeline string
+	Rev      int64
 }
 
 // Continuity is what became of etcd's history.
@@ -34,8 +35,8 @@ type Continuity uint8
 const (
 	Same Continuity = iota
 	OtherCluster
-	OtherEra // another gateway noticed that etcd was restored, or the backup is from before the era
-	Older    // etcd was restored: another era begins
+	OtherTimeline // another gateway noticed that etcd was restored, or the backup is from before the timeline
+	Older         // etcd was restored: another timeline begins
 )
 
 // Compare compares what was seen.
@@ -43,30 +44,30 @@ func (h *History) Compare(s *Seen) Continuity {
 	switch {
 	case s.Cluster != h.Cluster:
 		return OtherCluster
-	case s.Era != h.Era && h.Without&Era == 0:
-		return OtherEra
-	case (s.Rev < s.Floor || s.Chain.Status == OK && s.Rev < s.Chain.Rev) && h.Without&NewEra == 0:
+	case s.Timeline != h.Timeline && h.Without&Timeline == 0:
+		return OtherTimeline
+	case (s.Rev < s.Floor || s.Chain.Status == OK && s.Rev < s.Chain.Rev) && h.Without&NewTimeline == 0:
 		return Older
 	}
 	return Same
 }
 
-// Within has sessions begin in an era only: [Gateway.Start] follows. In another one, INTENTs would find no objects.
-func (g *Gateway) Within(era string) { g.era = era }
+// Within has sessions begin in a timeline only: [Gateway.Start] follows. In another one, INTENTs would find no objects.
+func (g *Gateway) Within(timeline string) { g.timeline = timeline }
 
-func (g *Gateway) inEra() []Cond {
-	if !g.on(Era) {
+func (g *Gateway) inTimeline() []Cond {
+	if !g.on(Timeline) {
 		return nil
 	}
-	return []Cond{EraIs(g.names.era, g.era)}
+	return []Cond{TimelineIs(g.names.timeline, g.timeline)}
 }
 
-// EraIs is the condition that the key of the era has a value; the first era has none.
-func EraIs(key, era string) Cond {
-	if era == "" {
+// TimelineIs is the condition that the key of the timeline has a value; the first timeline has none.
+func TimelineIs(key, timeline string) Cond {
+	if timeline == "" {
 		return Cond{Key: key, Kind: CreateIs}
 	}
-	return Cond{Key: key, Kind: ValueIs, Value: era}
+	return Cond{Key: key, Kind: ValueIs, Value: timeline}
 }
 
 // Tenure is how long a gateway relies on a session: until nine tenths of the lease have passed since it asked for the

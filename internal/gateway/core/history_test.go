@@ -5,29 +5,29 @@ import (
 	"testing"
 )
 
-// TestHistory: an etcd whose cluster, era or revision is not what was known has another history.
+// TestHistory: an etcd whose cluster, timeline or revision is not what was known has another history.
 func TestHistory(t *testing.T) {
 	at := func(rev int64) Answer { return Answer{Rev: rev} }
 	missing, away := Answer{Status: Miss}, Answer{Status: Away}
 	for name, c := range map[string]struct {
-		era  string // of the gateway
-		seen Seen
-		want Continuity
+		timeline string // of the gateway
+		seen     Seen
+		want     Continuity
 	}{
 		"as it was":                 {"", Seen{20, at(19), 7, "", 20}, Same},
-		"in an era":                 {"a", Seen{20, at(19), 7, "a", 21}, Same},
+		"in a timeline":             {"a", Seen{20, at(19), 7, "a", 21}, Same},
 		"without a revision object": {"", Seen{20, missing, 7, "", 20}, Same},
 		"without the chain":         {"", Seen{20, away, 7, "", 20}, Same},
 		"another cluster":           {"", Seen{20, at(19), 8, "", 20}, OtherCluster},
-		"another era":               {"a", Seen{20, at(19), 7, "b", 30}, OtherEra},
-		"the first era":             {"", Seen{20, at(19), 7, "b", 30}, OtherEra},
+		"another timeline":          {"a", Seen{20, at(19), 7, "b", 30}, OtherTimeline},
+		"the first timeline":        {"", Seen{20, at(19), 7, "b", 30}, OtherTimeline},
 		"below what etcd had":       {"", Seen{20, away, 7, "", 19}, Older},
 		"below the chain":           {"", Seen{10, at(20), 7, "", 19}, Older},
-		"the name is gone":          {"a", Seen{20, at(21), 7, "", 21}, OtherEra},
-		"of before the era":         {"a", Seen{20, at(21), 7, "", 20}, OtherEra},
+		"the name is gone":          {"a", Seen{20, at(21), 7, "", 21}, OtherTimeline},
+		"of before the timeline":    {"a", Seen{20, at(21), 7, "", 20}, OtherTimeline},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := History{Cluster: 7, Era: c.era}
+			h := History{Cluster: 7, Timeline: c.timeline}
 			if got := h.Compare(&c.seen); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}
@@ -35,23 +35,24 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestSessionsBeginInTheirEra: a gateway that does not know yet that etcd was restored gets no session.
-func TestSessionsBeginInTheirEra(t *testing.T) {
-	for _, era := range []string{"", "a"} {
+// TestSessionsBeginInTheirTimeline: a gateway that does not know yet that etcd was restored gets no session.
+func TestSessionsBeginInTheirTimeline(t *testing.T) {
+	for _, timeline := range []string{"", "a"} {
 		g := New(Options{Name: "g", Prefix: "own/"})
-		g.Within(era)
+		g.Within(timeline)
 		g.Start()
 		call := only[EtcdCall](t, g.Effects())
 		named := false
 		for _, c := range call.Request.If {
-			named = named || c.Key == "own/"+EraName && (era == "" && c.Kind == CreateIs && c.Rev == 0 || era != "" && c.Kind == ValueIs && c.Value == era)
+			named = named || c.Key == "own/"+TimelineName && (timeline == "" && c.Kind == CreateIs && c.Rev == 0 ||
+				timeline != "" && c.Kind == ValueIs && c.Value == timeline)
 		}
 		if !named {
-			t.Errorf("era %q: conditions %+v", era, call.Request.If)
+			t.Errorf("timeline %q: conditions %+v", timeline, call.Request.If)
 		}
-		g.Returned(call.ID, &Result{Rev: 9}) // etcd has another era
+		g.Returned(call.ID, &Result{Rev: 9}) // etcd has another timeline
 		if g.Serving() || g.Lease() != "g.2" {
-			t.Errorf("era %q: the gateway goes on", era)
+			t.Errorf("timeline %q: the gateway goes on", timeline)
 		}
 	}
 }
@@ -86,10 +87,10 @@ func TestTenure(t *testing.T) {
 
 // TestPushInTime: a revision is neither pushed nor shown when the session has not lasted, even if the push is under
 // way. What waited before another session goes on when that began at its revision or later, or when a member of etcd
-// has the era still.
+// has the timeline still.
 func TestPushInTime(t *testing.T) {
 	lasts, recent := true, false
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	g.options.Lasts, g.options.Recent = func() bool { return lasts }, func() bool { return recent }
 	g.life.create = 5
 	g.Reveal(1, 20)
@@ -111,7 +112,7 @@ func TestPushInTime(t *testing.T) {
 	recent = true
 	g.Looked(31, false, false)
 	if g.pushAgain(); g.Newest() != 0 {
-		t.Error("the era was another's at 31, and 30 is pushed")
+		t.Error("the timeline was another's at 31, and 30 is pushed")
 	}
 	g.Looked(30, false, true)
 	g.pushAgain()
@@ -125,47 +126,49 @@ func TestPushInTime(t *testing.T) {
 	}
 }
 
-// TestPlacesAreOfOneEra: a gateway that has not noticed that etcd was restored does not change the directory, which
-// names the objects of another history.
-func TestPlacesAreOfOneEra(t *testing.T) {
-	for _, era := range []string{"", "a"} {
-		gen := generation(10, 0)
-		g := served("k", gen)
-		g.Within(era)
-		conds := g.inEra()
+// TestPlacesAreOfOneTimeline: a gateway that has not noticed that etcd was restored does not change the directory,
+// which names the objects of another history.
+func TestPlacesAreOfOneTimeline(t *testing.T) {
+	for _, timeline := range []string{"", "a"} {
+		instance := instanceOf(10, 0)
+		g := served("k", instance)
+		g.Within(timeline)
+		conds := g.inTimeline()
 		g.Unplace("k")
 		look := only[EtcdCall](t, g.Effects())
 		entry := g.names.directory + "k"
-		there := map[string]KV{entry: {Value: entryOf(gen, "g.1"), Mod: 11}, g.names.count: {Value: CountOf(1, era), Mod: 11}}
+		there := map[string]KV{
+			entry: {Value: entryOf(instance, "g.1"), Mod: 11}, g.names.count: {Value: CountOf(1, timeline), Mod: 11},
+		}
 		g.Returned(look.ID, &Result{Rev: 12, Held: true, KVs: there})
 		remove := only[ChainCall](t, g.Effects())
 		g.Answered(remove.ID, Answer{Status: Gone})
 		leave := only[EtcdCall](t, g.Effects())
 		if !slices.Contains(leave.Request.If, conds[0]) {
-			t.Errorf("era %q: conditions %+v", era, leave.Request.If)
+			t.Errorf("timeline %q: conditions %+v", timeline, leave.Request.If)
 		}
-		g.Returned(leave.ID, &Result{Rev: 12, KVs: there}) // etcd has another era
+		g.Returned(leave.ID, &Result{Rev: 12, KVs: there}) // etcd has another timeline
 		if done := only[Placed](t, g.Effects()); done.Err == nil {
-			t.Errorf("era %q: %+v", era, done)
+			t.Errorf("timeline %q: %+v", timeline, done)
 		}
 		g.enter(&round{life: g.life, keys: []*placement{{key: "l", entry: g.names.directory + "l"}}})
 		if enter := only[EtcdCall](t, g.Effects()); !slices.Contains(enter.Request.If, conds[0]) {
-			t.Errorf("era %q: conditions %+v", era, enter.Request.If)
+			t.Errorf("timeline %q: conditions %+v", timeline, enter.Request.If)
 		}
 	}
 }
 
-// TestPlacesAreFresh: a placement whose generation an object has already, or that is older, makes no object: etcd was
+// TestPlacesAreFresh: a placement whose instance an object has already, or that is older, makes no object: etcd was
 // restored since that object was made, and its value may be lost.
 func TestPlacesAreFresh(t *testing.T) {
 	for _, more := range []int64{-1, 0, 1} {
-		g := served("other", generation(10, 0))
+		g := served("other", instanceOf(10, 0))
 		g.life.placing = make(map[string]bool)
 		g.Place("k")
 		look := only[EtcdCall](t, g.Effects())
 		g.Returned(look.ID, &Result{Rev: 20, Held: true, KVs: map[string]KV{g.names.count: {Value: CountOf(1, ""), Mod: 11}}})
 		read := only[ChainCall](t, g.Effects())
-		left := Object{Gen: generation(20, 0) + more, Entry: Entry{State: Value, Rev: 19}}
+		left := Object{Instance: instanceOf(20, 0) + more, Entry: Entry{State: Value, Rev: 19}}
 		g.Answered(read.ID, Answer{Object: left})
 		effects := g.Effects()
 		if more < 0 {

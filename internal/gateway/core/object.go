@@ -34,11 +34,11 @@ const MaxGateways = 64
 
 // Object is a cached key in the chain.
 type Object struct {
-	Gen     int64 // generation: new for each placement, and higher than those before
-	Joining bool  // some gateway may still write without INTENT
-	Bits    uint64
-	Stamps  [MaxGateways]uint32 // of each bit; changes whenever the bit is set
-	Counter uint32              // the last stamp given
+	Instance int64 // new for each placement, and higher than those before
+	Joining  bool  // some gateway may still write without INTENT
+	Bits     uint64
+	Tickets  [MaxGateways]uint32 // of each bit; changes whenever the bit is set
+	Counter  uint32              // the last ticket given
 	// Floor is etcd's revision when the object was loaded. What was revealed without a push, while nothing was placed, is below.
 	Floor int64
 	Entry
@@ -64,11 +64,11 @@ const (
 	ReadRevision OpKind = iota // answers the shard's epoch and, if there is one, the revision object
 	ReadObject
 	Max     // raises the revision object; makes it only if Make is set
-	Create  // makes an object, empty and joining, in place of one of an older generation
-	SetBit  // INTENT: sets the gateway's bit and answers its stamp
-	Resolve // stores if newer; clears the bit if the stamp is current
+	Create  // makes an object, empty and joining, in place of one of an older instance
+	SetBit  // INTENT: sets the gateway's bit and answers its ticket
+	Resolve // stores if newer; clears the bit if the ticket is current
 	Load    // stores if newer; ends joining
-	Remove  // deletes the object of that generation
+	Remove  // deletes the object of that instance
 )
 
 func (k OpKind) String() string {
@@ -77,16 +77,16 @@ func (k OpKind) String() string {
 
 // Op is one operation on a shard of the chain.
 type Op struct {
-	Kind  OpKind
-	Key   string
-	Epoch uint64 // Max, Create: the epoch of the shard
-	Gen   int64  // the object's generation
-	Bit   uint8
-	Stamp uint32
-	Clear bool // Resolve: clear the bit
-	Rev   int64
-	Make  bool
-	Entry Entry
+	Kind     OpKind
+	Key      string
+	Epoch    uint64 // Max, Create: the epoch of the shard
+	Instance int64  // the object's instance
+	Bit      uint8
+	Ticket   uint32
+	Clear    bool // Resolve: clear the bit
+	Rev      int64
+	Make     bool
+	Entry    Entry
 }
 
 // Status is the result of an operation.
@@ -95,7 +95,7 @@ type Status uint8
 // The statuses.
 const (
 	OK   Status = iota
-	Gone        // another generation, of the object or of the shard; nothing was done
+	Gone        // another instance of the object, or another epoch of the shard; nothing was done
 	Miss        // there is no such object
 	Full        // there is no room for it
 	Away        // a read was not answered in time
@@ -107,7 +107,7 @@ func (s Status) String() string { return [...]string{"OK", "GONE", "MISS", "FULL
 type Answer struct {
 	Status Status
 	Epoch  uint64 // of the shard
-	Stamp  uint32
+	Ticket uint32
 	Rev    int64
 	Object Object
 }

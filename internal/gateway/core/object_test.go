@@ -30,30 +30,30 @@ func value(rev int64) Entry { return Entry{State: Value, Rev: rev} }
 func TestOnlyCreateMakesObjects(t *testing.T) {
 	s := newCells(7)
 	for _, kind := range []OpKind{SetBit, Resolve, Load, Remove} {
-		do(t, s, Op{Kind: kind, Key: "k", Gen: 5}, Gone)
+		do(t, s, Op{Kind: kind, Key: "k", Instance: 5}, Gone)
 	}
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 6}, Gone)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 7}, OK)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 4, Epoch: 7}, Gone)
-	do(t, s, Op{Kind: SetBit, Key: "k", Gen: 4}, Gone)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 6}, Gone)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 7}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 4, Epoch: 7}, Gone)
+	do(t, s, Op{Kind: SetBit, Key: "k", Instance: 4}, Gone)
 }
 
 func TestObjectBecomesReadable(t *testing.T) {
 	s := newCells(1)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
-	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Entry: value(10)}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 1}, OK)
+	do(t, s, Op{Kind: Resolve, Key: "k", Instance: 5, Entry: value(10)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Readable() || o.Rev != 10 {
 		t.Errorf("a joining object stores, and is not readable: %+v", o)
 	}
-	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(8)}, OK)
+	do(t, s, Op{Kind: Load, Key: "k", Instance: 5, Entry: value(8)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() || o.Rev != 10 {
 		t.Errorf("an older LOAD ends joining and stores nothing: %+v", o)
 	}
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 1}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() {
 		t.Errorf("a repeated CREATE changes nothing: %+v", o)
 	}
-	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Entry: Entry{State: NotCacheable, Rev: 11}}, OK)
+	do(t, s, Op{Kind: Resolve, Key: "k", Instance: 5, Entry: Entry{State: NotCacheable, Rev: 11}}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Readable() {
 		t.Errorf("what is not cacheable is not readable: %+v", o)
 	}
@@ -61,52 +61,52 @@ func TestObjectBecomesReadable(t *testing.T) {
 
 func TestStamps(t *testing.T) {
 	s := newCells(1)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
-	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(1)}, OK)
-	first := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
-	second := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
-	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Bit: 3, Stamp: first, Clear: true, Entry: value(2)}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 1}, OK)
+	do(t, s, Op{Kind: Load, Key: "k", Instance: 5, Entry: value(1)}, OK)
+	first := do(t, s, Op{Kind: SetBit, Key: "k", Instance: 5, Bit: 3}, OK).Ticket
+	second := do(t, s, Op{Kind: SetBit, Key: "k", Instance: 5, Bit: 3}, OK).Ticket
+	do(t, s, Op{Kind: Resolve, Key: "k", Instance: 5, Bit: 3, Ticket: first, Clear: true, Entry: value(2)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Bits != 1<<3 || o.Rev != 2 || first == second {
-		t.Errorf("an old stamp clears no bit: %+v", o)
+		t.Errorf("an old ticket clears no bit: %+v", o)
 	}
-	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Bit: 3, Stamp: second, Clear: true, Entry: value(2)}, OK)
+	do(t, s, Op{Kind: Resolve, Key: "k", Instance: 5, Bit: 3, Ticket: second, Clear: true, Entry: value(2)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() {
-		t.Errorf("the current stamp does: %+v", o)
+		t.Errorf("the current ticket does: %+v", o)
 	}
 }
 
-// TestObjectsAreReplacedAndRemoved: CREATE replaces an object of an older generation, REMOVE deletes one of its own.
+// TestObjectsAreReplacedAndRemoved: CREATE replaces an object of an older instance, REMOVE deletes one of its own.
 func TestObjectsAreReplacedAndRemoved(t *testing.T) {
 	s := newCells(1)
 	do(t, s, Op{Kind: ReadObject, Key: "k"}, Miss)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
-	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(10)}, OK)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 6, Epoch: 1}, OK)
-	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Gen != 6 || !o.Joining || o.Rev != 0 {
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 1}, OK)
+	do(t, s, Op{Kind: Load, Key: "k", Instance: 5, Entry: value(10)}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 6, Epoch: 1}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Instance != 6 || !o.Joining || o.Rev != 0 {
 		t.Errorf("%+v in place of an older object", o)
 	}
-	do(t, s, Op{Kind: Remove, Key: "k", Gen: 5}, Gone)
-	do(t, s, Op{Kind: Remove, Key: "k", Gen: 6}, OK)
+	do(t, s, Op{Kind: Remove, Key: "k", Instance: 5}, Gone)
+	do(t, s, Op{Kind: Remove, Key: "k", Instance: 6}, OK)
 	do(t, s, Op{Kind: ReadObject, Key: "k"}, Miss)
 }
 
 // TestResolveWithoutClear stores the entry and leaves the bit to another RESOLVE.
 func TestResolveWithoutClear(t *testing.T) {
 	s := newCells(1)
-	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Epoch: 1}, OK)
-	stamp := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
-	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Bit: 3, Stamp: stamp, Entry: value(2)}, OK)
+	do(t, s, Op{Kind: Create, Key: "k", Instance: 5, Epoch: 1}, OK)
+	ticket := do(t, s, Op{Kind: SetBit, Key: "k", Instance: 5, Bit: 3}, OK).Ticket
+	do(t, s, Op{Kind: Resolve, Key: "k", Instance: 5, Bit: 3, Ticket: ticket, Entry: value(2)}, OK)
 	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Bits != 1<<3 || o.Rev != 2 {
 		t.Errorf("%+v", o)
 	}
 }
 
-// TestWithoutGeneration: with the rule switched off, an operation finds or makes an object of any generation.
-func TestWithoutGeneration(t *testing.T) {
+// TestWithoutInstance: with the rule switched off, an operation finds or makes an object of any instance.
+func TestWithoutInstance(t *testing.T) {
 	c := Cell{}
-	c.Apply(&Op{Kind: SetBit, Gen: 5}, Generation)
+	c.Apply(&Op{Kind: SetBit, Instance: 5}, Instance)
 	made := c.Object
-	c.Apply(&Op{Kind: SetBit, Gen: 6}, Generation)
+	c.Apply(&Op{Kind: SetBit, Instance: 6}, Instance)
 	if made == nil || c.Object != made || made.Counter != 2 {
 		t.Errorf("%+v, then %+v", made, c.Object)
 	}

@@ -24,14 +24,14 @@ type Allowance struct {
 func Allow(prefix string, keys []string, without Rule) *Allowance {
 	a := &Allowance{g: New(Options{Prefix: prefix, Without: without})}
 	n := &a.g.names
-	a.ask(Request{Get: []string{n.era, n.count}, List: []string{n.directory}}, func(r *Result) {
+	a.ask(Request{Get: []string{n.timeline, n.count}, List: []string{n.directory}}, func(r *Result) {
 		for _, key := range keys {
 			if _, named := r.KVs[n.directory+key]; !named || !a.g.on(AllowUnplaced) {
 				a.left = append(a.left, key)
 			}
 		}
 		a.count = r.KVs[n.count].Mod
-		a.g.Within(r.KVs[n.era].Value)
+		a.g.Within(r.KVs[n.timeline].Value)
 		switch {
 		case r.Err != nil:
 		case a.g.complete(r) || !a.g.on(AllowCounted):
@@ -77,10 +77,10 @@ func (a *Allowance) end() {
 // Clean is an operator's request to delete all of the gateways' own keys, which begin with a prefix. It is executed only
 // if no gateway has a session: gateways rely on these keys while their sessions last.
 //
-// Requests of gateways that have ended can arrive later. Clients' writes fail at the guard, and requests under the lease
-// of a session at the lease. A late entry of the directory names an object that was drawn before any later session, which
-// no gateway reads (rule inherited). If the era's name is deleted, gateways begin in the first era: an object of before is
-// met by the rules new-era and fresh, as after a restore to before the era.
+// Requests of gateways that have ended can arrive later. Clients' writes fail at the guard, and requests under the
+// lease of a session at the lease. A late entry of the directory names an object that was drawn before any later
+// session, which no gateway reads (rule inherited). If the timeline's name is deleted, gateways begin in the first
+// timeline: an object of before is met by the rules new-timeline and fresh, as after a restore to before the timeline.
 func Clean(prefix string, without Rule) Request {
 	r := Request{Spans: []Span{{prefix, Behind(prefix)}}, List: []string{namesBelow(prefix).session}}
 	if without&CleanIdle == 0 {

@@ -12,7 +12,7 @@ var (
 	ErrFull    = errors.New("the chain has no room for the object")
 	ErrChain   = errors.New("the chain does not answer, or lost its state meanwhile: try again")
 	ErrSession = errors.New("the gateway's session ended meanwhile")
-	// ErrLeft says that the chain has an object of the generation, or of a later one. etcd was restored since it was
+	// ErrLeft says that the chain has an object of the instance, or of a later one. etcd was restored since it was
 	// made, and the object may have a value that is lost: [Cell.Apply] would leave it as it is.
 	ErrLeft = errors.New("the chain has an object of before etcd was restored: etcd's revision has to pass it first")
 )
@@ -25,18 +25,18 @@ const maxRound = 32
 
 // round is keys whose places change together, by one transaction of the directory.
 type round struct {
-	life  *life
-	gone  bool  // they are removed
-	count count // of the directory, as it was read
-	gen   int64
-	keys  []*placement // that are still on their way
+	life     *life
+	gone     bool  // they are removed
+	count    count // of the directory, as it was read
+	instance int64
+	keys     []*placement // that are still on their way
 }
 
 // placement is a key on its way into the chain, or out of it.
 type placement struct {
 	key, entry string // entry is its name in the directory
 	mod        int64  // of the directory entry that was read
-	gen        int64
+	instance   int64
 	epoch      uint64
 	entered    int64 // revision of the new directory entry
 }
@@ -55,16 +55,18 @@ func (r *round) only(keys ...*placement) *round {
 	return &part
 }
 
-// genBits are the low bits of a generation, which have the gateway's bit.
-const genBits = 6
+// instanceBits are the low bits of an instance, which have the gateway's bit.
+const instanceBits = 6
 
-// generation makes the generation of objects that a gateway creates after it has read a revision of etcd. No two objects
-// of a key have the same: a gateway that has entered an object's generation in the directory reads a newer revision
+// instance makes the instance of objects that a gateway creates after it has read a revision of etcd. No two objects
+// of a key have the same: a gateway that has entered an object's instance in the directory reads a newer revision
 // afterwards, as does one that finds that another was faster; and the owner of a bit changes by a write.
-func generation(rev int64, bit uint8) int64 { return rev<<genBits | int64(bit) }
+func instanceOf(rev int64, bit uint8) int64 { return rev<<instanceBits | int64(bit) }
 
-// Drawn returns what a generation was made of: the revision that was read before, and the gateway's bit.
-func Drawn(gen int64) (rev int64, bit uint8) { return gen >> genBits, uint8(gen & (1<<genBits - 1)) }
+// Drawn returns what an instance was made of: the revision that was read before, and the gateway's bit.
+func Drawn(instance int64) (rev int64, bit uint8) {
+	return instance >> instanceBits, uint8(instance & (1<<instanceBits - 1))
+}
 
 // rounds splits keys into rounds and calls begin for each. Keys whose places are changing already are left out.
 func (g *Gateway) rounds(keys []string, gone bool, begin func(*round)) {
@@ -94,16 +96,16 @@ func (g *Gateway) place(r *round) {
 			g.placed(r, ErrBusy)
 			return
 		}
-		r.gen = generation(result.Rev, l.bit)
+		r.instance = instanceOf(result.Rev, l.bit)
 		for _, p := range r.keys {
-			p.mod, p.gen = result.KVs[p.entry].Mod, r.gen
+			p.mod, p.instance = result.KVs[p.entry].Mod, r.instance
 		}
 		look := func(p *placement) Op { return Op{Kind: ReadObject, Key: p.key} }
 		g.each(r, look, func(p *placement, a Answer) error {
 			switch p.epoch = a.Epoch; {
 			case a.Status == Away, l.over:
 				return ErrChain
-			case a.Status == OK && a.Object.Gen >= p.gen && g.on(Fresh):
+			case a.Status == OK && a.Object.Instance >= p.instance && g.on(Fresh):
 				return ErrLeft
 			}
 			return nil
@@ -147,7 +149,7 @@ func (g *Gateway) create(r *round) {
 		g.placed(r, ErrSession)
 		return
 	}
-	create := func(p *placement) Op { return Op{Kind: Create, Key: p.key, Epoch: p.epoch, Gen: p.gen} }
+	create := func(p *placement) Op { return Op{Kind: Create, Key: p.key, Epoch: p.epoch, Instance: p.instance} }
 	g.each(r, create, func(_ *placement, a Answer) error {
 		switch a.Status {
 		case OK:
@@ -160,11 +162,11 @@ func (g *Gateway) create(r *round) {
 }
 
 // enter changes the directory. If it has changed since it was read, the keys whose entries have not are placed from
-// the start: under the same generation an entry could come again that another gateway took out. The directory is
+// the start: under the same instance an entry could come again that another gateway took out. The directory is
 // that of one history of etcd: a gateway that has not noticed a restore has made objects of an earlier one.
 func (g *Gateway) enter(r *round) {
-	request, added := Request{If: g.inEra(), Get: r.entries()}, 0
-	value := entryOf(r.gen, r.life.lease)
+	request, added := Request{If: g.inTimeline(), Get: r.entries()}, 0
+	value := entryOf(r.instance, r.life.lease)
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
 		request.Put = append(request.Put, Put{Key: p.entry, Value: value})
@@ -211,7 +213,7 @@ func (g *Gateway) abandon(r *round) {
 	g.each(r, removal, func(*placement, Answer) error { return nil }, func(r *round) { g.placed(r, ErrBusy) })
 }
 
-func removal(p *placement) Op { return Op{Kind: Remove, Key: p.key, Gen: p.gen} }
+func removal(p *placement) Op { return Op{Kind: Remove, Key: p.key, Instance: p.instance} }
 
 // await waits until every session has acknowledged the directory's entries or ended, and reads the keys at that moment.
 func (g *Gateway) await(r *round) {
@@ -235,7 +237,7 @@ func (g *Gateway) await(r *round) {
 func (g *Gateway) load(r *round, result *Result) {
 	g.pushed(result.Rev, func() {
 		load := func(p *placement) Op {
-			return Op{Kind: Load, Key: p.key, Gen: p.gen, Rev: result.Rev, Entry: result.entry(p.key)}
+			return Op{Kind: Load, Key: p.key, Instance: p.instance, Rev: result.Rev, Entry: result.entry(p.key)}
 		}
 		g.each(r, load, func(_ *placement, a Answer) error {
 			if a.Status != OK {
@@ -259,7 +261,7 @@ func (g *Gateway) Unplace(keys ...string) {
 			var there, not []*placement
 			for _, p := range r.keys {
 				if kv, ok := result.KVs[p.entry]; ok {
-					p.mod, p.gen = kv.Mod, generationOf(kv.Value)
+					p.mod, p.instance = kv.Mod, instanceIn(kv.Value)
 					there = append(there, p)
 				} else {
 					not = append(not, p)
@@ -275,7 +277,7 @@ func (g *Gateway) Unplace(keys ...string) {
 // again. A gateway that has not noticed a restore of etcd has removed objects of an earlier history: the entries
 // stay. So do those of a directory that is being emptied.
 func (g *Gateway) leave(r *round) {
-	request := Request{If: g.inEra(), Delete: r.entries(), Get: r.entries()}
+	request := Request{If: g.inTimeline(), Delete: r.entries(), Get: r.entries()}
 	for _, p := range r.keys {
 		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
 	}

@@ -25,7 +25,7 @@ func TestProof(t *testing.T) {
 		"acknowledgement newer":   {func(kvs map[string]KV) { kvs[ack] = KV{Value: ackOf(10)} }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := served("k", generation(10, 0))
+			g := served("k", instanceOf(10, 0))
 			g.life.acked, g.life.follows, g.life.foreign, g.life.bitCreate = 9, 9, 9, 2
 			p, kvs := g.Prove(lease), good()
 			if len(p.Keys) != len(kvs) {
@@ -43,7 +43,7 @@ func TestProof(t *testing.T) {
 			}
 		})
 	}
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	g.life.serving = false
 	p := g.Prove(lease)
 	g.life.serving = true

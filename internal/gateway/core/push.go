@@ -35,10 +35,10 @@ func (g *Gateway) pushed(rev int64, then func()) {
 }
 
 // timely reports whether a revision may be pushed, and be shown when the chain has it. The revision object must be that
-// of etcd's history, and must not get a revision of another: otherwise a gateway of the new era shows a lower one, or
-// one of this era a higher one than etcd has. So the session lasts, and has begun before the message arrived or at its
-// revision or later. Without such a session, a member of etcd must have had the era at that revision or later. The
-// directory is of that era too, so no session of another one lasts.
+// of etcd's history, and must not get a revision of another: otherwise a gateway of the new timeline shows a lower one,
+// or one of this timeline a higher one than etcd has. So the session lasts, and has begun before the message arrived or
+// at its revision or later. Without such a session, a member of etcd must have had the timeline at that revision or
+// later. The directory is of that timeline too, so no session of another one lasts.
 func (g *Gateway) timely(w waiter) bool {
 	l := g.life
 	switch {

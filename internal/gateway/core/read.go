@@ -1,36 +1,36 @@
 package core
 
-// readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
-func (g *Gateway) readable(key string) (gen int64) {
+// readable is the instance of the object from which a read of a key may be answered now; 0: there is none.
+func (g *Gateway) readable(key string) (instance int64) {
 	if g.alive() {
 		return g.named(key)
 	}
 	return 0
 }
 
-// named is the generation of the object from which reads of a key are answered while the session lasts; 0: there is none.
-func (g *Gateway) named(key string) (gen int64) {
+// named is the instance of the object from which reads of a key are answered while the session lasts; 0: there is none.
+func (g *Gateway) named(key string) (instance int64) {
 	if l := g.life; l != nil && !l.over && !l.closed && !l.free && !g.inherited(key) {
 		return l.placed[key]
 	}
 	return 0
 }
 
-// BeginRead returns the generation of the object from which a read of a key may be answered now; 0: etcd has to answer.
+// BeginRead returns the instance of the object from which a read of a key may be answered now; 0: etcd has to answer.
 // inherited says that the key was placed before this session. No read is answered from its object until it is placed
 // anew: before the session no gateway may have run, and clients may have written to etcd directly.
-func (g *Gateway) BeginRead(key string) (gen int64, inherited bool) {
+func (g *Gateway) BeginRead(key string) (instance int64, inherited bool) {
 	return g.readable(key), g.inherited(key)
 }
 
-// inherited compares two revisions of etcd: a generation is drawn before the key is placed.
+// inherited compares two revisions of etcd: an instance is drawn before the key is placed.
 func (g *Gateway) inherited(key string) bool {
 	if g.life == nil || !g.on(Inherited) {
 		return false
 	}
-	gen := g.life.placed[key]
-	rev, _ := Drawn(gen)
-	return gen != 0 && rev < g.life.create
+	instance := g.life.placed[key]
+	rev, _ := Drawn(instance)
+	return instance != 0 && rev < g.life.create
 }
 
 // Has reports whether the directory has a key.
@@ -38,8 +38,8 @@ func (g *Gateway) Has(key string) bool { return g.life != nil && g.life.placed[k
 
 func (g *Gateway) alive() bool { return g.options.Alive == nil || g.options.Alive() }
 
-// cleanUp clears bits whose writes are over for certain. The order is the rule: the stamp, then that no own write is under way, then
-// one read of etcd that shows the session alive, or the owner's ended, together with the key.
+// cleanUp clears bits whose writes are over for certain. The order is the rule: the ticket, then that no own write is
+// under way, then one read of etcd that shows the session alive, or the owner's ended, together with the key.
 func (g *Gateway) cleanUp(l *life, key string) {
 	if l.cleaning[key] || l.placed[key] == 0 {
 		return
@@ -91,15 +91,16 @@ func (g *Gateway) clear(l *life, key string, object *Object, r *Result, idle boo
 			continue
 		}
 		op := Op{
-			Kind: Resolve, Key: key, Gen: object.Gen, Bit: bit, Stamp: object.Stamps[bit], Clear: true, Entry: r.entry(key),
+			Kind: Resolve, Key: key, Instance: object.Instance, Bit: bit, Ticket: object.Tickets[bit], Clear: true,
+			Entry: r.entry(key),
 		}
 		g.chain(op, func(Answer) {
 			o := l.keys[key]
-			if !mine || o == nil || o.gen != op.Gen || o.tainted != tainted {
+			if !mine || o == nil || o.instance != op.Instance || o.tainted != tainted {
 				return
 			}
 			o.tainted = 0
-			if len(o.under) == 0 && o.stamp == op.Stamp {
+			if len(o.under) == 0 && o.ticket == op.Ticket {
 				delete(l.keys, key)
 			}
 		})

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// served makes a gateway that serves, with one key placed at a generation.
-func served(key string, gen int64) *Gateway {
+// served makes a gateway that serves, with one key placed at an instance.
+func served(key string, instance int64) *Gateway {
 	g := New(Options{Name: "g"})
 	g.life = &life{
-		lease: "g.1", create: 1, mod: 1, serving: true, seen: gen >> genBits,
-		placed: map[string]int64{key: gen}, known: true, bound: true, keys: make(map[string]*own),
+		lease: "g.1", create: 1, mod: 1, serving: true, seen: instance >> instanceBits,
+		placed: map[string]int64{key: instance}, known: true, bound: true, keys: make(map[string]*own),
 		suspects: make(map[string]bool), cleaning: make(map[string]bool), placing: make(map[string]bool),
 		ranged: make(map[*write]bool),
 	}
@@ -27,7 +27,7 @@ func counted(rev int64, entries int) Change {
 // After this gateway has acknowledged that, writes set no bits. So the read must not be answered from the object.
 func TestReadOfAClosedKey(t *testing.T) {
 	const key, old, written = "k", int64(9), int64(12)
-	gen, later := generation(10, 0), generation(11, 1)
+	instance, later := instanceOf(10, 0), instanceOf(11, 1)
 	for name, c := range map[string]struct {
 		changes []Change
 		hit     bool
@@ -39,17 +39,17 @@ func TestReadOfAClosedKey(t *testing.T) {
 		"placed again":            {[]Change{{Rev: 11, Key: key, Value: entryOf(later, "h.1")}, counted(11, 1)}, false},
 		"deleted by a client":     {[]Change{{Rev: 11, Key: "another"}}, false},
 		"the count is deleted":    {[]Change{{Rev: 11, Count: true}}, false},
-		"the count of an era":     {[]Change{{Rev: 11, Count: true, Value: CountOf(1, "another")}}, false},
+		"the count of a timeline": {[]Change{{Rev: 11, Count: true, Value: CountOf(1, "another")}}, false},
 		"another and not counted": {[]Change{{Rev: 11, Key: "another", Value: entryOf(later, "h.1")}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := served(key, gen)
+			g := served(key, instance)
 			var r Round
 			began, _ := g.BeginRead(key)
 			r.Join(key, began)
 			g.DirectoryChanged(11, c.changes)
 			r.Revision(Answer{Rev: written})
-			r.Objects([]Answer{{Object: Object{Gen: gen, Entry: Entry{State: Value, Rev: old, Value: "old"}}}})
+			r.Objects([]Answer{{Object: Object{Instance: instance, Entry: Entry{State: Value, Rev: old, Value: "old"}}}})
 			if rev, hit := g.Judge(&r, 0); hit != c.hit || hit && rev != written {
 				t.Errorf("revision %d, hit %v, want a hit: %v", rev, hit, c.hit)
 			}
@@ -59,11 +59,13 @@ func TestReadOfAClosedKey(t *testing.T) {
 
 // TestRound walks through rounds: what is read next, and which keys are hits, with which revisions.
 func TestRound(t *testing.T) {
-	gen, away := generation(10, 0), Answer{Status: Away}
-	found := func(rev int64) Answer { return Answer{Object: Object{Gen: gen, Entry: Entry{State: Value, Rev: rev}}} }
-	g := served("a", gen)
+	instance, away := instanceOf(10, 0), Answer{Status: Away}
+	found := func(rev int64) Answer {
+		return Answer{Object: Object{Instance: instance, Entry: Entry{State: Value, Rev: rev}}}
+	}
+	g := served("a", instance)
 	for i := range 3 {
-		g.life.placed[strconv.Itoa(i)] = gen
+		g.life.placed[strconv.Itoa(i)] = instance
 	}
 	for name, c := range map[string]struct {
 		keys     int
@@ -83,7 +85,7 @@ func TestRound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r Round
 			for i := range c.keys {
-				r.Join(strconv.Itoa(i), gen)
+				r.Join(strconv.Itoa(i), instance)
 			}
 			if c.near != nil {
 				r.Nearby(c.near[0], c.near[1:])
@@ -125,19 +127,19 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// TestKeysOfARound: keys, few or many, have the index of their first read and the newest generation of all.
+// TestKeysOfARound: keys, few or many, have the index of their first read and the newest instance of all.
 func TestKeysOfARound(t *testing.T) {
-	const gen = 10
+	const instance = 10
 	var r Round
-	for _, gen := range []int64{gen - 1, gen, gen - 2} { // few keys, and many
+	for _, instance := range []int64{instance - 1, instance, instance - 2} { // few keys, and many
 		for i := range 3 * fewKeys {
-			if at := r.Join(strconv.Itoa(i), gen); at != i {
+			if at := r.Join(strconv.Itoa(i), instance); at != i {
 				t.Fatalf("key %d has index %d", i, at)
 			}
 		}
 	}
-	if len(r.Keys()) != 3*fewKeys || slices.ContainsFunc(r.gens, func(g int64) bool { return g != gen }) {
-		t.Errorf("%d keys of generations %v", len(r.Keys()), r.gens)
+	if len(r.Keys()) != 3*fewKeys || slices.ContainsFunc(r.instances, func(g int64) bool { return g != instance }) {
+		t.Errorf("%d keys of instances %v", len(r.Keys()), r.instances)
 	}
 }
 

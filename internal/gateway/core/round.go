@@ -5,28 +5,28 @@ import "slices"
 // Round is a read of several keys in the chain, which several readers may share: the revision first, then the objects, then
 // [Gateway.Judge] for each key. The caller reads what [Round.Next] names. The zero value is a round without keys.
 type Round struct {
-	Without  Rule // rules switched off; zero outside tests
-	keys     []string
-	gens     []int64        // of each key, when the last of its readers began
-	indices  map[string]int // of many keys
-	revision Answer         // if revised
-	objects  []Answer       // empty: none was read
-	far      []int          // objects that are read through the network, ascending
-	revised  bool           // the revision was read
-	found    bool           // the objects were read through the network
+	Without   Rule // rules switched off; zero outside tests
+	keys      []string
+	instances []int64        // of each key, when the last of its readers began
+	indices   map[string]int // of many keys
+	revision  Answer         // if revised
+	objects   []Answer       // empty: none was read
+	far       []int          // objects that are read through the network, ascending
+	revised   bool           // the revision was read
+	found     bool           // the objects were read through the network
 }
 
 // fewKeys are found without a map.
 const fewKeys = 8
 
-// Join adds a read of a key that began with a generation, before the round reads anything. It returns the key's index.
-func (r *Round) Join(key string, gen int64) int {
+// Join adds a read of a key that began with an instance, before the round reads anything. It returns the key's index.
+func (r *Round) Join(key string, instance int64) int {
 	i, known := r.index(key)
 	if known {
-		r.gens[i] = max(r.gens[i], gen)
+		r.instances[i] = max(r.instances[i], instance)
 		return i
 	}
-	i, r.keys, r.gens = len(r.keys), append(r.keys, key), append(r.gens, gen)
+	i, r.keys, r.instances = len(r.keys), append(r.keys, key), append(r.instances, instance)
 	if r.indices != nil {
 		r.indices[key] = i
 	} else if len(r.keys) > fewKeys {
@@ -124,16 +124,16 @@ func (r *Round) Near(i int) bool {
 }
 
 // Judge decides whether the reads of a key, by its index, are answered from its object, and with which header. The directory has
-// to name the generation still: the key may have been closed meanwhile, and the gateway may have acknowledged that. Then
+// to name the instance still: the key may have been closed meanwhile, and the gateway may have acknowledged that. Then
 // others write without INTENT. Bits that keep an object from being read may need a clean-up.
 func (g *Gateway) Judge(r *Round, i int) (header int64, hit bool) {
 	object := r.Object(i)
 	if object == nil {
 		return 0, false
 	}
-	key, gen := r.keys[i], r.gens[i]
-	header, hit = g.hit(gen, r.revision.Rev, object)
-	if hit && g.readable(key) == gen {
+	key, instance := r.keys[i], r.instances[i]
+	header, hit = g.hit(instance, r.revision.Rev, object)
+	if hit && g.readable(key) == instance {
 		return header, true
 	}
 	if l := g.life; l != nil && object.Status == OK && object.Object.Bits != 0 {
@@ -143,11 +143,11 @@ func (g *Gateway) Judge(r *Round, i int) (header int64, hit bool) {
 }
 
 // hit decides what the revision and the object show together. The revision was read first: whoever wrote at a later one
-// has its bit in the object, or has resolved it with that write. That is so for the generation that the directory names:
+// has its bit in the object, or has resolved it with that write. That is so for the instance that the directory names:
 // an object of another may be a remainder, which no INTENT finds.
-func (g *Gateway) hit(gen, revision int64, a *Answer) (header int64, hit bool) {
+func (g *Gateway) hit(instance, revision int64, a *Answer) (header int64, hit bool) {
 	o := &a.Object
-	if a.Status != OK || o.Gen != gen || !o.Readable() {
+	if a.Status != OK || o.Instance != instance || !o.Readable() {
 		return 0, false
 	}
 	if o.State == Absent && !g.on(AbsentRevision) {

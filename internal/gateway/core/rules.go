@@ -8,12 +8,12 @@ const (
 	Intent          Rule = 1 << iota // a write of a placed key sets the gateway's bit first
 	Fence                            // a write of unknown outcome ends when the session key has been rewritten
 	Guard                            // every write names the session key's mod_revision
-	Stamp                            // RESOLVE clears a bit with its current stamp only
+	Ticket                           // RESOLVE clears a bit with its current ticket only
 	Joining                          // an object is not readable until every session has acknowledged it
 	Push                             // nothing reveals a revision before the chain has it
 	ReadOrder                        // a read asks for the revision first, then for the key
-	Drain                            // a gateway acknowledges a generation when its writes of the one before have ended
-	Generation                       // operations name the generation of their object, and only CREATE makes one
+	Drain                            // a gateway acknowledges an instance when its writes of the one before have ended
+	Instance                         // operations name the instance of their object, and only CREATE makes one
 	SessionFirst                     // a gateway has a session before it reads the directory
 	AbsentRevision                   // "absent" has a revision of its own
 	PushBeforeWatch                  // watch events wait for the push too
@@ -32,11 +32,11 @@ const (
 	Takeover                         // gateways answer for the keys of those that are gone
 	WriteUnplaced                    // a gateway without a session writes only while nothing is placed
 	ShowUnplaced                     // it shows only revisions at which, or after which, nothing was placed
-	Era                              // sessions, and the directory's count, are of the gateway's era of etcd's history
+	Timeline                         // sessions, and the directory's count, are of the gateway's timeline
 	Lapse                            // a session that was not extended in time is given up
 	PushInTime                       // nothing is pushed, and shown after a push, unless the session lasts
-	NewEra                           // an etcd whose revision is below the chain's begins another era
-	Fresh                            // a key is placed only where the chain has no object of that generation
+	NewTimeline                      // an etcd whose revision is below the chain's begins another timeline
+	Fresh                            // a key is placed only where the chain has no object of that instance
 	Keyless                          // a session has ended when its lease has, not when its key is gone
 	OwnBit                           // a write that relies on the gateway's bit names it as a condition
 	AllowUnplaced                    // an exclusion ends only when the directory does not name the key
@@ -48,10 +48,11 @@ const (
 )
 
 var ruleNames = []string{
-	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
-	"push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited", "auth-wait", "auth-pass", "newest", "auth-revision",
-	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "era", "lapse", "push-in-time", "new-era", "fresh",
-	"keyless", "own-bit",
+	"intent", "fence", "guard", "ticket", "joining", "push", "read-order", "drain", "instance", "session-first",
+	"absent-revision", "push-before-watch", "services", "leases", "same-outcome", "read-behind", "hide", "inherited",
+	"auth-wait", "auth-pass", "newest", "auth-revision",
+	"audit-waits", "audit-named", "takeover", "write-unplaced", "show-unplaced", "timeline", "lapse",
+	"push-in-time", "new-timeline", "fresh", "keyless", "own-bit",
 	"allow-unplaced", "allow-counted", "vanished", "counted", "clean-idle", "unused",
 }
 

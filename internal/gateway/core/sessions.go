@@ -74,7 +74,9 @@ func (g *Gateway) restore(l *life, names []string, then func()) {
 	left := len(names)
 	for _, name := range names {
 		key, kv := g.names.session+name, g.met.sessions[name]
-		again := Request{If: append(g.inEra(), Cond{Key: key, Kind: CreateIs}), Put: []Put{{Key: key, Value: kv.Value, Lease: kv.Lease}}}
+		again := Request{
+			If: append(g.inTimeline(), Cond{Key: key, Kind: CreateIs}), Put: []Put{{Key: key, Value: kv.Value, Lease: kv.Lease}},
+		}
 		g.surely(l, again, func(r *Result) {
 			if r.NoLease {
 				delete(g.met.sessions, name)

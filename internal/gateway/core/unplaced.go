@@ -23,10 +23,10 @@ func (g *Gateway) IfUnplaced() []Cond {
 // looks is what a gateway without a lasting session has read of etcd, in the state of any of its members.
 type looks struct {
 	emptied int64 // the newest revision at which the directory was empty
-	same    int64 // the newest one at which the era was the gateway's
+	same    int64 // the newest one at which the timeline was the gateway's
 }
 
-// Looked takes what a member of etcd had at a revision: whether nothing was placed, and whether the era
+// Looked takes what a member of etcd had at a revision: whether nothing was placed, and whether the timeline
 // was the gateway's.
 // After the call [Options.Recent] holds for a while. What was seen before is forgotten if it did not: etcd may have
 // been restored since.

@@ -25,7 +25,7 @@ func TestWithoutASession(t *testing.T) {
 // TestUnplaced: a gateway without a session writes if the count says that nothing is placed, or if etcd is unused: it has
 // no keys of gateways but the name of a chain and the mark, and no lease of a session.
 func TestUnplaced(t *testing.T) {
-	none, some := CountOf(0, "era"), CountOf(10, "era")
+	none, some := CountOf(0, "timeline"), CountOf(10, "timeline")
 	for name, c := range map[string]struct {
 		kvs    map[string]string
 		leases []int64
@@ -36,11 +36,11 @@ func TestUnplaced(t *testing.T) {
 		"the chain's name":         {map[string]string{"own/chain": "1 a"}, nil, true},
 		"the mark":                 {map[string]string{"own/began": "other"}, nil, true},
 		"none":                     {map[string]string{"own/directory.count": none, "own/session/g.1": ""}, []int64{1}, true},
-		"none, of no era":          {map[string]string{"own/directory.count": CountOf(0, ""), "own/began": ""}, nil, true},
+		"none, of no timeline":     {map[string]string{"own/directory.count": CountOf(0, ""), "own/began": ""}, nil, true},
 		"one":                      {map[string]string{"own/directory.count": CountOf(1, "")}, nil, false},
 		"ten":                      {map[string]string{"own/directory.count": some}, nil, false},
-		"closed":                   {map[string]string{"own/directory.count": closedCount + " era"}, nil, false},
-		"deleted":                  {map[string]string{"own/directory/": "", "own/era": "era"}, nil, false},
+		"closed":                   {map[string]string{"own/directory.count": closedCount + " timeline"}, nil, false},
+		"deleted":                  {map[string]string{"own/directory/": "", "own/era": "timeline"}, nil, false},
 		"all but a session":        {map[string]string{"own/session/g.1": ""}, nil, false},
 		"all but a revision":       {map[string]string{"own/ack/g.1": "", "own/chain": ""}, nil, false},
 		"all but an exclusion":     {map[string]string{"own/excluded/k": ""}, nil, false},

@@ -9,41 +9,42 @@ import (
 
 // write is a client's transaction on its way.
 type write struct {
-	id    uint64
-	txn   *Txn
-	keys  []string
-	life  *life
-	guard int64            // the session key's mod_revision that the transaction names
-	gens  map[string]int64 // generation of each key when the write began, 0: not placed
-	bits  map[string]bool  // keys of which the own bit is set
-	asked map[string]bool  // keys whose INTENT the write waits for
-	turns int              // how often it was refused
-	done  bool             // etcd has executed it
-	apart bool             // etcd does not take the transaction as a whole: the outcome is found out first
+	id        uint64
+	txn       *Txn
+	keys      []string
+	life      *life
+	guard     int64            // the session key's mod_revision that the transaction names
+	instances map[string]int64 // instance of each key when the write began, 0: not placed
+	bits      map[string]bool  // keys of which the own bit is set
+	asked     map[string]bool  // keys whose INTENT the write waits for
+	turns     int              // how often it was refused
+	done      bool             // etcd has executed it
+	apart     bool             // etcd does not take the transaction as a whole: the outcome is found out first
 }
 
 // own is the state of a gateway's own writes of a key.
 type own struct {
-	under   map[*write]bool // under way
-	gen     int64           // of the object in which the bit was set last
-	stamp   uint32
-	set     bool   // the bit may be set
-	newest  Entry  // that any of the writes under the bit saw
-	tainted uint64 // counts writes of unknown outcome, and those after which nothing was read; only a clean-up clears the bit then
+	under    map[*write]bool // under way
+	instance int64           // of the object in which the bit was set last
+	ticket   uint32
+	set      bool  // the bit may be set
+	newest   Entry // that any of the writes under the bit saw
+	// tainted counts writes of unknown outcome, and those after which nothing was read: only a clean-up clears the bit.
+	tainted uint64
 }
 
-// older reports whether a write of the key that began under a generation before gen may still be executed. One that etcd has
-// executed may wait for the chain, which does not concern an object that is loaded later.
-func (l *life) older(key string, gen int64) bool {
+// older reports whether a write of the key that began under an instance before this one may still be executed. One that
+// etcd has executed may wait for the chain, which does not concern an object that is loaded later.
+func (l *life) older(key string, instance int64) bool {
 	if o := l.keys[key]; o != nil {
 		for w := range o.under {
-			if !w.done && w.gens[key] < gen {
+			if !w.done && w.instances[key] < instance {
 				return true
 			}
 		}
 	}
 	for w := range l.ranged {
-		if !w.done && w.txn.spans(key) && w.gens[key] < gen {
+		if !w.done && w.txn.spans(key) && w.instances[key] < instance {
 			return true
 		}
 	}
@@ -64,7 +65,7 @@ func (g *Gateway) Txn(id uint64, t *Txn) {
 func (g *Gateway) begin(w *write) {
 	l := g.life
 	w.life, w.keys = l, w.txn.Keys()
-	w.gens, w.bits, w.asked = make(map[string]int64), make(map[string]bool), make(map[string]bool)
+	w.instances, w.bits, w.asked = make(map[string]int64), make(map[string]bool), make(map[string]bool)
 	if len(w.txn.Spans) > 0 {
 		l.ranged[w] = true
 		named := make(map[string]bool, len(w.keys))
@@ -84,16 +85,17 @@ func (g *Gateway) begin(w *write) {
 			l.keys[key] = o
 		}
 		o.under[w] = true
-		w.gens[key] = l.placed[key]
+		w.instances[key] = l.placed[key]
 	}
 	for _, key := range w.keys {
-		if gen := w.gens[key]; gen != 0 && g.on(Intent) {
-			if l.keys[key].shared(w, key, gen) {
+		if instance := w.instances[key]; instance != 0 && g.on(Intent) {
+			if l.keys[key].shared(w, key, instance) {
 				w.bits[key] = true
 				continue
 			}
 			w.asked[key] = true
-			g.chain(Op{Kind: SetBit, Key: key, Gen: gen, Bit: l.bit}, func(a Answer) { g.intended(w, key, gen, a) })
+			set := Op{Kind: SetBit, Key: key, Instance: instance, Bit: l.bit}
+			g.chain(set, func(a Answer) { g.intended(w, key, instance, a) })
 		}
 	}
 	if len(w.asked) == 0 {
@@ -118,7 +120,7 @@ func (g *Gateway) removed(l *life, key string) {
 		return
 	}
 	for _, w := range slices.SortedFunc(maps.Keys(o.under), func(a, b *write) int { return cmp.Compare(a.id, b.id) }) {
-		if w.gens[key] != l.placed[key] {
+		if w.instances[key] != l.placed[key] {
 			g.answered(w, key)
 		}
 	}
@@ -126,26 +128,26 @@ func (g *Gateway) removed(l *life, key string) {
 
 // shared reports whether the bit is set for another write that is under way. Then it needs no INTENT for this one: the bit is
 // cleared when no write is under way any more. A clean-up clears it too, so it is not shared after a write of unknown outcome.
-func (o *own) shared(w *write, key string, gen int64) bool {
-	if !o.set || o.gen != gen || o.tainted != 0 {
+func (o *own) shared(w *write, key string, instance int64) bool {
+	if !o.set || o.instance != instance || o.tainted != 0 {
 		return false
 	}
 	for other := range o.under {
-		if other != w && other.bits[key] && other.gens[key] == gen {
+		if other != w && other.bits[key] && other.instances[key] == instance {
 			return true
 		}
 	}
 	return false
 }
 
-func (g *Gateway) intended(w *write, key string, gen int64, a Answer) {
+func (g *Gateway) intended(w *write, key string, instance int64, a Answer) {
 	if o := w.life.keys[key]; a.Status == OK && o != nil {
 		w.bits[key] = true
-		if gen > o.gen {
-			o.gen, o.stamp, o.tainted = gen, 0, 0
+		if instance > o.instance {
+			o.instance, o.ticket, o.tainted = instance, 0, 0
 		}
-		if gen == o.gen {
-			o.stamp, o.set = max(o.stamp, a.Stamp), true
+		if instance == o.instance {
+			o.ticket, o.set = max(o.ticket, a.Ticket), true
 		}
 	}
 	g.answered(w, key)
@@ -242,7 +244,7 @@ func (g *Gateway) replied(w *write, r *Result) {
 // business but the client's.
 func (w *write) placedKeys() (keys []string) {
 	for _, key := range w.keys {
-		if w.gens[key] != 0 {
+		if w.instances[key] != 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -272,7 +274,7 @@ func (g *Gateway) readBehind(w *write, keys []string) {
 func (g *Gateway) saw(w *write, keys []string, r *Result) {
 	for _, key := range keys {
 		o := w.life.keys[key]
-		if o == nil || w.gens[key] == 0 {
+		if o == nil || w.instances[key] == 0 {
 			continue
 		}
 		if e := r.entry(key); e.Rev > o.newest.Rev {
@@ -381,7 +383,7 @@ func (g *Gateway) fail(w *write, f Failure, err error) { g.emit(Reply{ID: w.id, 
 // taint leaves the bits of a write to a clean-up.
 func (g *Gateway) taint(w *write) {
 	for _, key := range w.keys {
-		if o := w.life.keys[key]; w.bits[key] && o != nil && o.gen == w.gens[key] {
+		if o := w.life.keys[key]; w.bits[key] && o != nil && o.instance == w.instances[key] {
 			o.tainted++
 			w.life.suspects[key] = true
 		}
@@ -415,16 +417,18 @@ func (g *Gateway) ended(w *write) {
 }
 
 func (g *Gateway) resolve(l *life, key string, o *own) {
-	stamp, gen := o.stamp, o.gen
+	ticket, instance := o.ticket, o.instance
 	if o.newest.Rev == 0 { // no write read the key: an earlier session may have set the bit, for a write that the object lacks
 		o.tainted++
 	}
 	if o.tainted != 0 {
 		l.suspects[key] = true
 	}
-	op := Op{Kind: Resolve, Key: key, Gen: gen, Bit: l.bit, Stamp: stamp, Clear: o.tainted == 0, Entry: o.newest}
+	op := Op{
+		Kind: Resolve, Key: key, Instance: instance, Bit: l.bit, Ticket: ticket, Clear: o.tainted == 0, Entry: o.newest,
+	}
 	g.chain(op, func(Answer) {
-		if len(o.under) == 0 && o.tainted == 0 && o.stamp == stamp && o.gen == gen && l.keys[key] == o {
+		if len(o.under) == 0 && o.tainted == 0 && o.ticket == ticket && o.instance == instance && l.keys[key] == o {
 			delete(l.keys, key)
 		}
 	})

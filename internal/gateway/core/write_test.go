@@ -17,10 +17,10 @@ func TestWriteOfManyPlacedKeys(t *testing.T) {
 
 func writeManyPlacedKeys(t *testing.T, keys int, erases bool) {
 	t.Helper()
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	txn := &Txn{Raw: "a client's", Spans: []Span{{"key/", "key0"}}, Erases: erases}
 	for i := range keys {
-		g.life.placed[fmt.Sprintf("key/%05d", i)] = generation(10, 0)
+		g.life.placed[fmt.Sprintf("key/%05d", i)] = instanceOf(10, 0)
 	}
 	g.push.done = 1 << 40
 	g.Txn(1, txn)
@@ -32,7 +32,7 @@ func writeManyPlacedKeys(t *testing.T, keys int, erases bool) {
 			case ChainCall:
 				if e.Op.Kind == SetBit {
 					intents++
-					g.Answered(e.ID, Answer{Stamp: 1})
+					g.Answered(e.ID, Answer{Ticket: 1})
 				} else if e.Op.Kind == Resolve && e.Op.Clear && e.Op.Entry.State == Absent && e.Op.Entry.Rev >= 20 {
 					resolved++
 				}
@@ -64,7 +64,7 @@ func writeManyPlacedKeys(t *testing.T, keys int, erases bool) {
 
 // TestTurnsOfAWrite: a write whose outcome changes each time that it is tried ends, and nothing is applied.
 func TestTurnsOfAWrite(t *testing.T) {
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "other"}}, If: []Cond{{Key: "other"}}})
 	tried := 0
 	for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
@@ -97,9 +97,9 @@ func TestTurnsOfAWrite(t *testing.T) {
 
 // TestReadsBehindAWrite: the keys that a write may have written are read a round at a time.
 func TestReadsBehindAWrite(t *testing.T) {
-	g := served("k", generation(10, 0))
+	g := served("k", instanceOf(10, 0))
 	for i := range 3 * maxRound {
-		g.life.placed[fmt.Sprintf("key/%05d", i)] = generation(10, 0)
+		g.life.placed[fmt.Sprintf("key/%05d", i)] = instanceOf(10, 0)
 	}
 	g.push.done = 1 << 40
 	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "other"}}, Spans: []Span{{"key/", "key0"}}})
@@ -109,7 +109,7 @@ func TestReadsBehindAWrite(t *testing.T) {
 		for _, e := range effects {
 			switch e := e.(type) {
 			case ChainCall:
-				g.Answered(e.ID, Answer{Stamp: 1})
+				g.Answered(e.ID, Answer{Ticket: 1})
 			case EtcdCall:
 				if e.Request.Txn == nil {
 					now, reads = now+1, reads+1
@@ -131,7 +131,7 @@ func TestReadsBehindAWrite(t *testing.T) {
 // for the gateway that placed the key waits until it has ended.
 func TestWriteOfAKeyPlacedAnew(t *testing.T) {
 	const key = "k"
-	old, anew := generation(10, 0), generation(12, 1)
+	old, anew := instanceOf(10, 0), instanceOf(12, 1)
 	for name, changes := range map[string][]Change{
 		"removed": {{Rev: 11, Key: key}, counted(11, 0)},
 		"removed and placed": {
@@ -142,7 +142,7 @@ func TestWriteOfAKeyPlacedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := served(key, old)
 			g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: key}}})
-			if c := only[ChainCall](t, g.Effects()); c.Op.Kind != SetBit || c.Op.Gen != old {
+			if c := only[ChainCall](t, g.Effects()); c.Op.Kind != SetBit || c.Op.Instance != old {
 				t.Fatalf("%+v", c.Op)
 			}
 			g.DirectoryChanged(11, []Change{{Rev: 11, Count: true, Value: closedCount + " "}})
@@ -172,10 +172,10 @@ func TestWriteOfAKeyPlacedAnew(t *testing.T) {
 // gateway has placed the key meanwhile. This gateway follows the directory: otherwise the other one could not load the key, and
 // this one could not take it out.
 func TestWriteDuringAPlacement(t *testing.T) {
-	g := served("other", generation(10, 0))
+	g := served("other", instanceOf(10, 0))
 	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: "k"}}})
 	write := only[EtcdCall](t, g.Effects())
-	g.DirectoryChanged(19, []Change{{Rev: 19, Key: "k", Value: entryOf(generation(18, 1), "h.1")}, counted(19, 2)})
+	g.DirectoryChanged(19, []Change{{Rev: 19, Key: "k", Value: entryOf(instanceOf(18, 1), "h.1")}, counted(19, 2)})
 	acknowledged := func() (highest string) {
 		for effects := g.Effects(); len(effects) > 0; effects = g.Effects() {
 			for _, e := range effects {
@@ -201,12 +201,12 @@ func TestWriteDuringAPlacement(t *testing.T) {
 // that etcd refuses reads nothing, so it does not clear the bit. A clean-up does, with what it reads.
 func TestRefusedWriteLeavesTheBit(t *testing.T) {
 	const key = "k"
-	gen := generation(10, 0)
-	g := served(key, gen)
+	instance := instanceOf(10, 0)
+	g := served(key, instance)
 	g.push.done = 1 << 40
 	g.Txn(1, &Txn{Raw: "a client's", Then: []Write{{Key: key}}})
 	intent := only[ChainCall](t, g.Effects())
-	g.Answered(intent.ID, Answer{Stamp: 7})
+	g.Answered(intent.ID, Answer{Ticket: 7})
 	write := only[EtcdCall](t, g.Effects())
 	g.Returned(write.ID, &Result{Err: errors.New("no such lease")})
 	cleared := 0
@@ -215,8 +215,8 @@ func TestRefusedWriteLeavesTheBit(t *testing.T) {
 			for _, e := range effects {
 				switch e := e.(type) {
 				case ChainCall:
-					a := Answer{Object: Object{Gen: gen, Bits: 1, Entry: Entry{State: Value, Rev: 12}}}
-					a.Object.Stamps[0] = 7
+					a := Answer{Object: Object{Instance: instance, Bits: 1, Entry: Entry{State: Value, Rev: 12}}}
+					a.Object.Tickets[0] = 7
 					if e.Op.Kind == Resolve && e.Op.Clear {
 						if cleared++; e.Op.Entry.Rev != 15 {
 							t.Fatalf("the bit is cleared with %+v", e.Op.Entry)

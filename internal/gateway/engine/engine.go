@@ -52,11 +52,11 @@ const (
 )
 
 // storePrefix begins the names of an etcd's objects in the chain.
-func storePrefix(cluster uint64, era string) string {
-	if era == "" {
+func storePrefix(cluster uint64, timeline string) string {
+	if timeline == "" {
 		return fmt.Sprintf("etcd/%x/", cluster)
 	}
-	return fmt.Sprintf("etcd/%x.%s/", cluster, era)
+	return fmt.Sprintf("etcd/%x.%s/", cluster, timeline)
 }
 
 // OwnEnd is the first key behind those of the gateways.
@@ -103,7 +103,7 @@ type Engine struct {
 	gone      chan struct{} // closed when the cache has ended for good
 	why       error         // valid after gone
 
-	checking sync.Mutex // by check, so that the cache does not end before newEra does; locked before mu
+	checking sync.Mutex // by check, so that the cache does not end before newTimeline does; locked before mu
 
 	mu      sync.Mutex // of all below
 	auth    *core.Authentication

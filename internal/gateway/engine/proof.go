@@ -43,26 +43,28 @@ func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	defer cancel()
 	floor := e.newest.Load()
 	chain := e.store.Revision(ctx)
-	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(eraKey)})
+	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(timelineKey)})
 	switch {
 	case unauthorized(err):
 		return ErrAuth
 	case err != nil:
 		return err
 	}
-	era, header := valueIn(answer), answer.Header
-	history := core.History{Cluster: e.cluster, Era: e.era}
-	seen := core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Era: era, Rev: header.Revision}
+	timeline, header := valueIn(answer), answer.Header
+	history := core.History{Cluster: e.cluster, Timeline: e.timeline}
+	seen := core.Seen{Floor: floor, Chain: chain, Cluster: header.ClusterId, Timeline: timeline, Rev: header.Revision}
 	switch history.Compare(&seen) {
 	case core.OtherCluster:
 		return fmt.Errorf("%w: its cluster was %x, and is %x", ErrRestored, e.cluster, header.ClusterId)
-	case core.OtherEra:
-		if era == "" {
-			return fmt.Errorf("%w, or a client deleted its key %s: the era of its history was %q", ErrRestored, eraKey, e.era)
+	case core.OtherTimeline:
+		if timeline == "" {
+			return fmt.Errorf("%w, or a client deleted its key %s: its timeline was %q", ErrRestored, timelineKey,
+				e.timeline)
 		}
-		return fmt.Errorf("%w: the era of its history was %q, and is %q", ErrRestored, e.era, era)
+		return fmt.Errorf("%w: its timeline was %q, and is %q", ErrRestored, e.timeline, timeline)
 	case core.Older:
-		return errors.Join(fmt.Errorf("%w: its revision was %d, and is %d", ErrRestored, max(floor, chain.Rev), header.Revision), e.newEra(ctx))
+		err := fmt.Errorf("%w: its revision was %d, and is %d", ErrRestored, max(floor, chain.Rev), header.Revision)
+		return errors.Join(err, e.newTimeline(ctx))
 	}
 	if same != nil {
 		same(&seen)
@@ -71,8 +73,8 @@ func (e *Engine) prove(ctx context.Context, same func(*core.Seen)) error {
 	return e.mayGoOn(ctx)
 }
 
-// eraKey has the name of etcd's history since a restored backup.
-const eraKey = OwnPrefix + core.EraName
+// timelineKey has the name of etcd's history since a restored backup.
+const timelineKey = OwnPrefix + core.TimelineName
 
 // valueIn returns the value in the answer to a read of one key; empty: it is absent.
 func valueIn(answer *pb.RangeResponse) (value string) {
@@ -82,10 +84,10 @@ func valueIn(answer *pb.RangeResponse) (value string) {
 	return value
 }
 
-// newEra names another era, and removes the objects of the one before. The directory is of that one, so gateways of the
-// new era wait until all sessions of the old one have ended, also if etcd executes this late. It goes on when ctx is
-// cancelled, as the session may end meanwhile.
-func (e *Engine) newEra(ctx context.Context) error {
+// newTimeline names another timeline, and removes the objects of the one before. The directory is of that one, so
+// gateways of the new timeline wait until all sessions of the old one have ended, also if etcd executes this late. It
+// goes on when ctx is cancelled, as the session may end meanwhile.
+func (e *Engine) newTimeline(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownWithin)
 	defer cancel()
 	directory, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
@@ -96,7 +98,8 @@ func (e *Engine) newEra(ctx context.Context) error {
 	}
 	var name [8]byte
 	rand.Read(name[:]) // never fails
-	is, put := core.EraIs(eraKey, e.era), &pb.PutRequest{Key: []byte(eraKey), Value: []byte(hex.EncodeToString(name[:]))}
+	is := core.TimelineIs(timelineKey, e.timeline)
+	put := &pb.PutRequest{Key: []byte(timelineKey), Value: []byte(hex.EncodeToString(name[:]))}
 	t := &pb.TxnRequest{Compare: []*pb.Compare{compare(&is)}, Success: []*pb.RequestOp{
 		{Request: &pb.RequestOp_RequestPut{RequestPut: put}},
 	}}

@@ -49,7 +49,7 @@ type restored struct {
 }
 
 func (r *restored) Range(_ context.Context, q *pb.RangeRequest) (*pb.RangeResponse, error) {
-	if string(q.Key) != eraKey {
+	if string(q.Key) != timelineKey {
 		r.meanwhile()
 	}
 	return &pb.RangeResponse{Header: &pb.ResponseHeader{Revision: 1}}, nil
@@ -60,9 +60,9 @@ func (r *restored) Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error)
 	return &pb.TxnResponse{Succeeded: true}, nil
 }
 
-// TestNewErasAreFinished: the session ends while its gateway takes the lost history out of etcd. It does so all the same:
-// else the next gateway finds it and ends too.
-func TestNewErasAreFinished(t *testing.T) {
+// TestNewTimelinesAreFinished: the session ends while its gateway takes the lost history out of etcd. It does so all
+// the same: else the next gateway finds it and ends too.
+func TestNewTimelinesAreFinished(t *testing.T) {
 	e := withoutEtcd(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	etcd := &restored{meanwhile: cancel}

@@ -50,13 +50,13 @@ func cacheable(r *pb.RangeRequest) bool {
 // false if etcd has to answer.
 func (e *Engine) Begin(key string, reader Reader) bool {
 	e.mu.Lock()
-	gen, inherited := e.core.BeginRead(key)
+	instance, inherited := e.core.BeginRead(key)
 	compared := e.tenure.Reads()
 	e.mu.Unlock()
 	if inherited {
 		e.places.lost(key)
 	}
-	if gen == 0 || !compared {
+	if instance == 0 || !compared {
 		return false
 	}
 	r := &e.reads
@@ -65,7 +65,7 @@ func (e *Engine) Begin(key string, reader Reader) bool {
 	if r.waiting == nil {
 		r.waiting = new(round)
 	}
-	r.waiting.join(key, gen, reader)
+	r.waiting.join(key, instance, reader)
 	if !r.running {
 		r.running = true
 		go e.rounds()
@@ -73,8 +73,8 @@ func (e *Engine) Begin(key string, reader Reader) bool {
 	return true
 }
 
-func (r *round) join(key string, gen int64, reader Reader) {
-	i := r.Join(key, gen)
+func (r *round) join(key string, instance int64, reader Reader) {
+	i := r.Join(key, instance)
 	if i == len(r.readers) {
 		r.readers = append(r.readers, nil)
 	}

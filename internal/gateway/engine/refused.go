@@ -30,7 +30,7 @@ func (e *Engine) judge(ctx context.Context, op *pb.RequestOp, refused error) err
 		}
 	}
 	nobody, asked := metadata.NewOutgoingContext(ctx, nil), bootTime()
-	if _, err := kv.Range(nobody, &pb.RangeRequest{Key: []byte(eraKey)}); !unauthorized(err) {
+	if _, err := kv.Range(nobody, &pb.RangeRequest{Key: []byte(timelineKey)}); !unauthorized(err) {
 		return refused
 	}
 	e.withdraw(ErrAuth, asked)

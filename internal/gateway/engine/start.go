@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 // begin starts the work on an etcd that is identified.
 func (e *Engine) begin() {
 	e.do(func(g *core.Gateway) {
-		g.Within(e.era)
+		g.Within(e.timeline)
 		g.Start()
 	})
 	e.tasks.Go(e.tick)
@@ -134,7 +134,7 @@ func (e *Engine) tryIdentify(ctx context.Context) error {
 			return err
 		}
 	}
-	e.identity, e.store = etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.era))
+	e.identity, e.store = etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.timeline))
 	close(e.identified)
 	return nil
 }
@@ -151,9 +151,9 @@ func (e *Engine) isIdentified() bool {
 
 // identity names the etcd cluster that a gateway caches, and the chain that has the objects.
 type identity struct {
-	cluster uint64 // etcd's number
-	era     string // of its history
-	chain   string // name of the chain of all its gateways, with the format of the directory
+	cluster  uint64 // etcd's number
+	timeline string // of its history
+	chain    string // name of the chain of all its gateways, with the format of the directory
 }
 
 // ErrOtherChain says that two chains cannot cache one etcd.
@@ -172,8 +172,8 @@ var errNoName = fmt.Errorf("somebody deleted %s in etcd; running gateways write 
 func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd identity, err error) {
 	ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	key, value := []byte(chainKey), chainValue(chain)
-	get, getEra := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(eraKey)})
-	t := &pb.TxnRequest{Success: []*pb.RequestOp{getEra, get}}
+	get, getTimeline := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(timelineKey)})
+	t := &pb.TxnRequest{Success: []*pb.RequestOp{getTimeline, get}}
 	answer, err := ask(ctx, conn, t)
 	if err == nil && len(answer.Responses[1].GetResponseRange().GetKvs()) == 0 && chain != "" {
 		// Only now it writes, since an etcd without space refuses that.
@@ -190,7 +190,7 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 		return etcd, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
 	}
 	last := len(answer.Responses) - 1
-	etcd.era = valueIn(answer.Responses[last-1].GetResponseRange())
+	etcd.timeline = valueIn(answer.Responses[last-1].GetResponseRange())
 	etcd.chain = valueIn(answer.Responses[last].GetResponseRange())
 	etcd.cluster = answer.Header.ClusterId
 	switch {

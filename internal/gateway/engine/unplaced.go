@@ -30,7 +30,7 @@ func (e *Engine) serving() bool {
 
 // look looks at the directory, and reports whether a message with a revision may be shown then. Any member may
 // answer, a learner too: it executes transactions without operations on its own state. If keys are placed, the
-// message may be pushed in the gateway's era: the era is looked at too.
+// message may be pushed in the gateway's timeline: the timeline is looked at too.
 func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
 	defer cancel()
@@ -57,15 +57,15 @@ func (e *Engine) look(ctx context.Context, m core.Message, rev int64) bool {
 		return false
 	}
 	answer, err = kv.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
-		read(&pb.RangeRequest{Key: []byte(eraKey), Serializable: true}),
+		read(&pb.RangeRequest{Key: []byte(timelineKey), Serializable: true}),
 		read(&pb.RangeRequest{Key: []byte(OwnPrefix + core.CountName), Serializable: true}),
 	}})
 	if err != nil {
 		return false
 	}
 	e.mu.Lock()
-	era, count := answer.Responses[0].GetResponseRange(), answer.Responses[1].GetResponseRange()
-	same := e.core.InEra(valueIn(era), valueIn(count))
+	timeline, count := answer.Responses[0].GetResponseRange(), answer.Responses[1].GetResponseRange()
+	same := e.core.InTimeline(valueIn(timeline), valueIn(count))
 	e.mu.Unlock()
 	return e.sees(asked, answer.Header.Revision, false, same, m, rev)
 }

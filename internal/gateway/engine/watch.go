@@ -79,7 +79,7 @@ func (e *Engine) watchDirectory(ctx context.Context, from int64) {
 			}
 			sure := !g.Unsure()
 			if g.DirectoryChanged(events[len(events)-1].Kv.ModRevision, changes); sure && g.Unsure() {
-				const text = "the gateways' directory was changed by a client of etcd, or is of another era: " +
+				const text = "the gateways' directory was changed by a client of etcd, or is of another timeline: " +
 					"no key is cached until it is emptied"
 				e.o.Log.Error(text, "keys", OwnPrefix)
 			}

@@ -9,8 +9,9 @@ import (
 
 // An object is the value of a key of the chain:
 //
-//	format, flags and state, one byte each; then as uvarints: generation, revision, create revision, version, floor, counter,
-//	bits, and for each bit that is set how far its stamp is behind the counter; then etcd's value.
+//	format, flags and state, one byte each; then as uvarints: instance, revision, create revision, version, floor,
+//
+// counter, bits, and for each bit that is set how far its ticket is behind the counter; then etcd's value.
 const (
 	format      = 1
 	flagJoining = 1
@@ -26,13 +27,13 @@ func encode(b []byte, o *core.Object) []byte {
 	}
 	b = append(b, format, flags, byte(o.State))
 	for _, n := range []uint64{
-		uint64(o.Gen), uint64(o.Rev), uint64(o.Create), uint64(o.Version), uint64(o.Floor), uint64(o.Counter), o.Bits,
+		uint64(o.Instance), uint64(o.Rev), uint64(o.Create), uint64(o.Version), uint64(o.Floor), uint64(o.Counter), o.Bits,
 	} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for bit := range core.MaxGateways {
 		if o.Bits&(1<<bit) != 0 {
-			b = binary.AppendUvarint(b, uint64(o.Counter-o.Stamps[bit]))
+			b = binary.AppendUvarint(b, uint64(o.Counter-o.Tickets[bit]))
 		}
 	}
 	return append(b, o.Value...)
@@ -55,11 +56,11 @@ func decode(b []byte) (*core.Object, error) {
 		b = b[length:]
 		return n
 	}
-	o.Gen, o.Rev, o.Create, o.Version = int64(next()), int64(next()), int64(next()), int64(next())
+	o.Instance, o.Rev, o.Create, o.Version = int64(next()), int64(next()), int64(next()), int64(next())
 	o.Floor, o.Counter, o.Bits = int64(next()), uint32(next()), next()
 	for bit := range core.MaxGateways {
 		if o.Bits&(1<<bit) != 0 {
-			o.Stamps[bit] = o.Counter - uint32(next())
+			o.Tickets[bit] = o.Counter - uint32(next())
 		}
 	}
 	if !whole {

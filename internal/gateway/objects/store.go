@@ -23,7 +23,7 @@ const (
 	// firstPause and longestPause bound the pause after a try without an answer.
 	firstPause   = time.Millisecond
 	longestPause = 200 * time.Millisecond
-	// room is kept for stamps behind a value that just fits.
+	// room is kept for tickets behind a value that just fits.
 	room = 64
 )
 
@@ -89,7 +89,7 @@ func (s *Store) Fits(key string, value int) bool {
 	return len(s.prefix)+2+len(key) <= wire.MaxKeyBytes && value <= int(s.largest.Load())-room-maxHeader
 }
 
-// maxHeader is the longest object without stamps and value.
+// maxHeader is the longest object without tickets and value.
 const maxHeader = 3 + 7*binary.MaxVarintLen64
 
 // Revision reads the revision object, and Object an object. They answer Away if the chain does not answer in time.

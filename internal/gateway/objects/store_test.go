@@ -11,13 +11,13 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
-// draw makes an operation, mostly of the generation that its key has.
-func draw(rng *rand.Rand, epoch uint64, gens map[string]int64) core.Op {
+// draw makes an operation, mostly of the instance that its key has.
+func draw(rng *rand.Rand, epoch uint64, instances map[string]int64) core.Op {
 	op := core.Op{
 		Kind: core.OpKind(rng.IntN(int(core.Remove) + 1)), Key: fmt.Sprint("k", rng.IntN(3)), Epoch: epoch, Bit: uint8(rng.IntN(3)),
-		Stamp: uint32(rng.IntN(6)), Clear: rng.IntN(2) == 0, Rev: rng.Int64N(1000), Make: rng.IntN(2) == 0,
+		Ticket: uint32(rng.IntN(6)), Clear: rng.IntN(2) == 0, Rev: rng.Int64N(1000), Make: rng.IntN(2) == 0,
 	}
-	op.Gen = max(1, gens[op.Key]+int64(rng.IntN(3)-1)*int64(rng.IntN(2)))
+	op.Instance = max(1, instances[op.Key]+int64(rng.IntN(3)-1)*int64(rng.IntN(2)))
 	op.Entry = core.Entry{State: core.Value + core.State(rng.IntN(4)), Rev: rng.Int64N(1000)}
 	if op.Entry.State == core.Value || op.Entry.State == core.Packed {
 		op.Entry.Create, op.Entry.Version, op.Entry.Value = 1+rng.Int64N(9), 1+rng.Int64N(9), fmt.Sprint(rng.Uint64())
@@ -26,16 +26,16 @@ func draw(rng *rand.Rand, epoch uint64, gens map[string]int64) core.Op {
 		op.Epoch++
 	}
 	if op.Kind == core.Create {
-		gens[op.Key] = max(gens[op.Key], op.Gen)
+		instances[op.Key] = max(instances[op.Key], op.Instance)
 	}
 	return op
 }
 
-// visible is an answer without what an object in the chain does not keep: stamps of bits that are not set.
+// visible is an answer without what an object in the chain does not keep: tickets of bits that are not set.
 func visible(a core.Answer) core.Answer {
 	for bit := range core.MaxGateways {
 		if a.Object.Bits&(1<<bit) == 0 {
-			a.Object.Stamps[bit] = 0
+			a.Object.Tickets[bit] = 0
 		}
 	}
 	return a
@@ -56,9 +56,10 @@ func TestStoreIsTheModelsShard(t *testing.T) {
 		}
 	}
 	first := run(core.Op{Kind: core.ReadRevision})
-	model, gens, statuses := gatewaysim.NewShard(first.Epoch, 100, 0), make(map[string]int64), make(map[core.Status]int)
+	model := gatewaysim.NewShard(first.Epoch, 100, 0)
+	instances, statuses := make(map[string]int64), make(map[core.Status]int)
 	for i := range 3000 {
-		op := draw(rng, first.Epoch, gens)
+		op := draw(rng, first.Epoch, instances)
 		got, want := visible(run(op)), visible(model.Do(&op))
 		if got != want {
 			t.Fatalf("operation %d, %+v: the chain answers %+v, and the model %+v", i, op, got, want)

@@ -100,10 +100,10 @@ func TestBackupWithARaisedRevision(t *testing.T) {
 	}
 }
 
-// TestNewEraWaitsForSessions: a gateway finds etcd's revision below one that it saw, and begins another era, while
-// another gateway has a session of the old one, under which it answers reads from the chain. The first removes no
-// objects, since the chain does not answer. Gateways of the new era do not write before that session has ended.
-func TestNewEraWaitsForSessions(t *testing.T) {
+// TestNewTimelineWaitsForSessions: a gateway finds etcd's revision below one that it saw, and begins another timeline,
+// while another gateway has a session of the old one, under which it answers reads from the chain. The first removes no
+// objects, since the chain does not answer. Gateways of the new timeline do not write before that session has ended.
+func TestNewTimelineWaitsForSessions(t *testing.T) {
 	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	etcd, cluster := startEtcd(t), startChain(t, 3, 1)

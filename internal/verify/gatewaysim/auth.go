@@ -145,12 +145,12 @@ type known struct {
 	refused         bool
 	revision, noted uint64
 	rev             int64
-	era             string
+	timeline        string
 }
 
 func (e *etcd) authStatus() known {
 	noted, _ := strconv.ParseUint(e.keys[authKey].Value, 10, 64)
-	return known{e.auth.on, e.auth.revision, noted, e.rev, e.keys[eraKey].Value}
+	return known{e.auth.on, e.auth.revision, noted, e.rev, e.keys[timelineKey].Value}
 }
 
 // question has something happen at etcd, and takes the answer. Both may get lost.
@@ -194,7 +194,7 @@ func (p *process) identify() {
 		if p.began || p.ended {
 			return
 		}
-		p.era = k.era
+		p.timeline = k.timeline
 		switch verdict := p.auth.Begin(int64(w.Now), k.refused, k.revision, k.noted); verdict {
 		case core.Over:
 			p.end(asked)
@@ -214,7 +214,7 @@ func (p *process) identify() {
 
 func (p *process) start() {
 	p.began = true
-	p.core.Within(p.era)
+	p.core.Within(p.timeline)
 	p.core.Start()
 }
 
@@ -231,7 +231,7 @@ func (p *process) prove(lease string, sent uint64) {
 			p.until, p.lease = sent+uint64(w.Lease), lease
 		}
 	}
-	if !w.Auth && !w.hasEras() {
+	if !w.Auth && !w.hasTimelines() {
 		last(new(core.Seen))
 		w.proveKeys(p, lease, extend)
 		return
@@ -247,7 +247,7 @@ func (p *process) prove(lease string, sent uint64) {
 		if p.ended {
 			return
 		}
-		if seen.Era, seen.Rev = k.era, k.rev; !k.refused {
+		if seen.Timeline, seen.Rev = k.timeline, k.rev; !k.refused {
 			if !p.sameHistory(&seen) {
 				return
 			}

@@ -94,13 +94,13 @@ func (p *process) anyCached(rng *rand.Rand) string {
 // hits reports whether the process reads a key from the chain.
 func (p *process) hits(key string) bool {
 	read := core.Op{Kind: core.ReadObject, Key: key}
-	gen, _ := p.core.BeginRead(key)
-	a := p.g.w.shardOf(&read).of(p.era).Do(&read)
-	return p.alive() && gen != 0 && a.Status == core.OK && a.Object.Gen == gen && a.Object.Readable()
+	instance, _ := p.core.BeginRead(key)
+	a := p.g.w.shardOf(&read).of(p.timeline).Do(&read)
+	return p.alive() && instance != 0 && a.Status == core.OK && a.Object.Instance == instance && a.Object.Readable()
 }
 
-// deleteEntries has a client of etcd delete the entry of a key that a gateway reads from the chain, all entries,
-// their count, all of that, the era, or all keys of the gateways. Most often the gateway is cut off from etcd, and goes
+// deleteEntries has a client of etcd delete the entry of a key that a gateway reads from the chain, all entries, their
+// count, all of that, the timeline, or all keys of the gateways. Most often the gateway is cut off from etcd, and goes
 // on to read. All others begin anew, or none.
 func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	kinds := []string{core.DirectoryPrefix + key}
@@ -112,7 +112,7 @@ func (w *world) deleteEntries(rng *rand.Rand, p *process, key string) {
 	case 2:
 		kinds = []string{core.DirectoryPrefix}
 	case 3:
-		kinds = []string{core.EraName}
+		kinds = []string{core.TimelineName}
 	case 4, 5:
 		kinds = []string{""}
 	}

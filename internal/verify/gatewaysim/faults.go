@@ -92,5 +92,5 @@ func (w *world) nextPlacing() {
 func (p *process) caches(key string) bool {
 	_, inherited := p.core.BeginRead(key)
 	read := core.Op{Kind: core.ReadObject, Key: key}
-	return p.core.Has(key) && !inherited && p.g.w.shardOf(&read).of(p.era).Do(&read).Status == core.OK
+	return p.core.Has(key) && !inherited && p.g.w.shardOf(&read).of(p.timeline).Do(&read).Status == core.OK
 }

@@ -42,7 +42,7 @@ type process struct {
 	tenure   core.Tenure       // of the newest lease
 	tenured  string            // the newest lease
 	looked   uint64            // when a look at the directory counts no more
-	era      string            // of etcd's history
+	timeline string            // of etcd's history
 	newest   int64             // revision that etcd had
 	ending   string            // lease that is being revoked
 	bitless  uint64            // its bit is deleted during its next write, which takes so long; 0: it is not
@@ -81,7 +81,7 @@ func (g *gateway) boot() {
 	p.told, p.arrived = p.next, p.next
 	g.process, g.asked = p, make(map[uint64]*expectation)
 	g.w.note("%s starts", p)
-	if g.w.Auth || g.w.hasEras() {
+	if g.w.Auth || g.w.hasTimelines() {
 		g.w.enter(p, p.identify)
 	} else {
 		g.w.enter(p, p.start)

@@ -48,7 +48,7 @@ func (t *Total) add(seed uint64, r *Result) {
 	t.Deleted += r.Deleted
 	t.Vanished += r.Vanished
 	t.Restored += r.Restored
-	t.Eras += r.Eras
+	t.Timelines += r.Timelines
 	t.Met += r.Met
 	t.Unplaced += r.Unplaced
 	t.Reconfigurations += r.Reconfigurations

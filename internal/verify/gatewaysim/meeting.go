@@ -9,11 +9,11 @@ import (
 )
 
 // meeting is what makes a placement after a restore meet an object of the history that was lost: by chance it would
-// hardly ever draw the generation that an object has. The object is not in the revision's shard: then sessions can begin
+// hardly ever draw the instance that an object has. The object is not in the revision's shard: then sessions can begin
 // without a comparison of the revision. Nothing happens that writes of other clients' keys could not do.
 type meeting struct {
 	rng    *rand.Rand
-	object int64 // the revision of which an object's generation was made that is to be met; 0: none
+	object int64 // the revision of which an object's instance was made that is to be met; 0: none
 	passes bool  // etcd's revision passes that of the history that was lost
 }
 
@@ -37,13 +37,13 @@ func (w *world) planMeeting(until uint64, then func()) {
 	if w.calm {
 		return
 	}
-	era := w.etcd.keys[eraKey].Value
+	timeline := w.etcd.keys[timelineKey].Value
 	for _, i := range w.meeting.rng.Perm(w.Keys) {
-		o := w.objectToMeet(keyName(i), era)
+		o := w.objectToMeet(keyName(i), timeline)
 		if o == nil || !o.Readable() {
 			continue
 		}
-		if made, _ := core.Drawn(o.Gen); o.Rev > made {
+		if made, _ := core.Drawn(o.Instance); o.Rev > made {
 			w.meeting.object = made
 			w.stopAll()
 			break
@@ -56,18 +56,18 @@ func (w *world) planMeeting(until uint64, then func()) {
 	}
 }
 
-// objectToMeet is the object of a key in an era, if it is not in the revision's shard, and was loaded.
-func (w *world) objectToMeet(key, era string) *core.Object {
+// objectToMeet is the object of a key in a timeline, if it is not in the revision's shard, and was loaded.
+func (w *world) objectToMeet(key, timeline string) *core.Object {
 	read := core.Op{Kind: core.ReadObject, Key: key}
 	s := w.shardOf(&read)
-	if a := s.of(era).Do(&read); s != w.shards[0] && a.Status == core.OK && !a.Object.Joining {
+	if a := s.of(timeline).Do(&read); s != w.shards[0] && a.Status == core.OK && !a.Object.Joining {
 		return &a.Object
 	}
 	return nil
 }
 
 // meet raises etcd's revision before it answers the first read of a placement, so that the placement draws the
-// generation of an object that is there.
+// instance of an object that is there.
 func (w *world) meet(p *process, lease string, r *core.Request) {
 	last := len(r.Get) - 1
 	if w.meeting.object == 0 || last < 0 || len(r.Put) > 0 || r.Get[last] != countKey {
@@ -75,16 +75,16 @@ func (w *world) meet(p *process, lease string, r *core.Request) {
 	}
 	for _, entry := range r.Get[:last] {
 		key := strings.TrimPrefix(entry, ownPrefix+core.DirectoryPrefix)
-		o := w.objectToMeet(key, p.era)
+		o := w.objectToMeet(key, p.timeline)
 		if o == nil {
 			continue
 		}
-		if rev, bit := core.Drawn(o.Gen); rev >= w.etcd.rev && w.etcd.hasBit(lease, bit) {
+		if rev, bit := core.Drawn(o.Instance); rev >= w.etcd.rev && w.etcd.hasBit(lease, bit) {
 			w.etcd.raise(rev)
 			w.shards[0].away = min(w.shards[0].away, w.Now)
 			w.meeting.object, w.meeting.passes = 0, true
 			w.result.Met++
-			w.note("%s meets the object of %s, of generation %d", p, key, o.Gen)
+			w.note("%s meets the object of %s, of instance %d", p, key, o.Instance)
 			return
 		}
 	}

@@ -124,11 +124,11 @@ func (w *world) sendEtcd(p *process, do func() *core.Result, take func(*core.Res
 
 // shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
 type shard struct {
-	epoch   uint64
-	without core.Rule
-	eras    eras
-	done    map[session]core.Answer
-	away    uint64
+	epoch     uint64
+	without   core.Rule
+	timelines timelines
+	done      map[session]core.Answer
+	away      uint64
 }
 
 // session identifies an operation of a process.
@@ -146,7 +146,7 @@ func (w *world) shardOf(op *core.Op) *shard {
 
 func (w *world) newShard() *shard {
 	w.epochs++
-	return &shard{epoch: w.epochs, without: w.Without, eras: make(eras), done: make(map[session]core.Answer)}
+	return &shard{epoch: w.epochs, without: w.Without, timelines: make(timelines), done: make(map[session]core.Answer)}
 }
 
 // callChain sends an operation of the core.
@@ -178,7 +178,7 @@ func (w *world) sendChain(p *process, call session, op *core.Op, take func(core.
 		}
 		a, repeated := s.done[call]
 		if !repeated {
-			a = s.of(p.era).Do(op)
+			a = s.of(p.timeline).Do(op)
 			s.done[call] = a
 			w.note("chain executes %d of %s: %s", call.id, call.process, describeOp(op, &a))
 		}

@@ -20,8 +20,8 @@ type round struct {
 
 // read takes a client's linearizable read of one key.
 func (p *process) read(id uint64, key string) {
-	gen, _ := p.core.BeginRead(key)
-	if gen == 0 || !p.tenure.Reads() {
+	instance, _ := p.core.BeginRead(key)
+	if instance == 0 || !p.tenure.Reads() {
 		p.miss(id)
 		return
 	}
@@ -29,7 +29,7 @@ func (p *process) read(id uint64, key string) {
 	if r.waiting == nil {
 		r.waiting = &round{Round: core.Round{Without: w.Without}}
 	}
-	i := r.waiting.Join(key, gen)
+	i := r.waiting.Join(key, instance)
 	if i == len(r.waiting.requests) {
 		r.waiting.requests = append(r.waiting.requests, nil)
 	}
@@ -73,7 +73,7 @@ func (p *process) nextRound() {
 // near reads from the memory of a node on the gateway's machine, which may not answer.
 func (w *world) near(p *process, op *core.Op) core.Answer {
 	if s := w.shardOf(op); w.Now >= max(s.away, p.g.cutChain) && w.rng.IntN(8) > 0 {
-		return s.of(p.era).Do(op)
+		return s.of(p.timeline).Do(op)
 	}
 	return core.Answer{Status: core.Away}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	eraKey   = ownPrefix + core.EraName
-	countKey = ownPrefix + core.CountName
+	timelineKey = ownPrefix + core.TimelineName
+	countKey    = ownPrefix + core.CountName
 )
 
 // lost is a history of etcd that ended when etcd was restored.
@@ -174,7 +174,7 @@ func (p *process) reconnect() {
 }
 
 // isBehind reports whether etcd's revision has not passed one of a history that was lost. If the chain lost its revision
-// object, gateways may not notice that, and keys cannot be placed where objects of higher generations are left.
+// object, gateways may not notice that, and keys cannot be placed where objects of higher instances are left.
 func (w *world) isBehind() bool {
 	return slices.ContainsFunc(w.lost, func(l lost) bool { return l.etcd.rev >= w.etcd.rev })
 }
@@ -211,7 +211,7 @@ func (p *process) sameHistory(s *core.Seen) bool {
 	w, h := p.g.w, p.history()
 	verdict := h.Compare(s)
 	if verdict != core.Same {
-		w.note("%s compares %+v with its era %q: %d", p, s, p.era, verdict)
+		w.note("%s compares %+v with its timeline %q: %d", p, s, p.timeline, verdict)
 	}
 	switch verdict {
 	case core.Same:
@@ -220,9 +220,9 @@ func (p *process) sameHistory(s *core.Seen) bool {
 		}
 		return true
 	case core.Older:
-		w.result.Eras++
-		name := fmt.Sprint("era ", w.result.Eras)
-		question(w, p, func() bool { w.etcd.beginEra(p.era, name); return true }, func(bool) { p.restart() })
+		w.result.Timelines++
+		name := fmt.Sprint("timeline ", w.result.Timelines)
+		question(w, p, func() bool { w.etcd.beginTimeline(p.timeline, name); return true }, func(bool) { p.restart() })
 		w.After(etcdTimeout, func() { w.enter(p, p.restart) })
 	default:
 		p.restart()
@@ -230,34 +230,36 @@ func (p *process) sameHistory(s *core.Seen) bool {
 	return false
 }
 
-func (p *process) history() *core.History { return &core.History{Era: p.era, Without: p.g.w.Without} }
+func (p *process) history() *core.History {
+	return &core.History{Timeline: p.timeline, Without: p.g.w.Without}
+}
 
 func (p *process) restart() {
 	p.g.stop()
 	p.g.boot()
 }
 
-// hasEras reports whether etcd's history may get another era.
-func (w *world) hasEras() bool { return w.Restores || w.Entries }
+// hasTimelines reports whether etcd's history may get another timeline.
+func (w *world) hasTimelines() bool { return w.Restores || w.Entries }
 
-// beginEra names an era that follows another, unless somebody did.
-func (e *etcd) beginEra(after, name string) {
-	if e.keys[eraKey].Value != after {
+// beginTimeline names a timeline that follows another, unless somebody did.
+func (e *etcd) beginTimeline(after, name string) {
+	if e.keys[timelineKey].Value != after {
 		return
 	}
 	rev := e.rev + 1
-	e.put(rev, eraKey, name, false)
+	e.put(rev, timelineKey, name, false)
 	e.next()
 	e.w.note("%s begins at %d", name, e.rev)
 	e.w.changed()
 }
 
-// eras are the objects of each era of etcd's history in a shard.
-type eras map[string]*Shard
+// timelines are the objects of each timeline of etcd's history in a shard.
+type timelines map[string]*Shard
 
-func (s *shard) of(era string) *Shard {
-	if s.eras[era] == nil {
-		s.eras[era] = NewShard(s.epoch, 64, s.without)
+func (s *shard) of(timeline string) *Shard {
+	if s.timelines[timeline] == nil {
+		s.timelines[timeline] = NewShard(s.epoch, 64, s.without)
 	}
-	return s.eras[era]
+	return s.timelines[timeline]
 }

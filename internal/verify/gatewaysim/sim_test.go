@@ -44,8 +44,8 @@ func TestSeeds(t *testing.T) {
 	if total.Unplaced == 0 {
 		t.Error("no write was executed without a session")
 	}
-	if total.Restored == 0 || total.Eras == 0 {
-		t.Errorf("%d restores of etcd, %d noticed by its revision", total.Restored, total.Eras)
+	if total.Restored == 0 || total.Timelines == 0 {
+		t.Errorf("%d restores of etcd, %d noticed by its revision", total.Restored, total.Timelines)
 	}
 	if total.Noticed == 0 {
 		t.Error("no gateway noticed a write past the gateways")
@@ -128,10 +128,10 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // TestEndedHistories: seeds that showed a violation after a restore of etcd.
 //
-//   - 8155: gateways wrote the name of their era again, and one of the first era had a session.
+//   - 8155: gateways wrote the name of their timeline again, and one of the first timeline had a session.
 //   - 41243: they also ended its session, on which it relied still.
 //   - 249: a placement met an object of the history that was lost.
-//   - 246: etcd began an era while a gateway had a session of the one before.
+//   - 246: etcd began a timeline while a gateway had a session of the one before.
 //   - 902: a gateway took a write that was lost for one past the gateways.
 func TestEndedHistories(t *testing.T) {
 	for _, seed := range []uint64{8155, 41243, 249, 246, 902} {
@@ -150,7 +150,7 @@ func TestKeyIsPlacedAgain(t *testing.T) {
 		Every: never, Placing: never, Lease: 100 * time.Millisecond, Quiet: 1<<faults - 1,
 	}, true)
 	w.play()
-	left := core.Op{Kind: core.Create, Key: keyName(0), Epoch: w.shards[0].epoch, Gen: generationAt(last)}
+	left := core.Op{Kind: core.Create, Key: keyName(0), Epoch: w.shards[0].epoch, Instance: instanceAt(last)}
 	if a := w.shards[0].of("").Do(&left); a.Status != core.OK {
 		t.Fatalf("%+v", a)
 	}
@@ -161,10 +161,10 @@ func TestKeyIsPlacedAgain(t *testing.T) {
 	}
 }
 
-// generationAt is a generation that is drawn at a revision.
-func generationAt(rev int64) (gen int64) {
-	for drawn := int64(0); drawn < rev; drawn, _ = core.Drawn(gen) {
-		gen++
+// instanceAt is an instance that is drawn at a revision.
+func instanceAt(rev int64) (instance int64) {
+	for drawn := int64(0); drawn < rev; drawn, _ = core.Drawn(instance) {
+		instance++
 	}
-	return gen
+	return instance
 }

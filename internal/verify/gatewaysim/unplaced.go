@@ -109,8 +109,8 @@ func (p *process) look(id uint64, m core.Message, rev int64) {
 	asked := w.Now
 	question(w, p, func() looked {
 		rev := w.etcd.older()
-		era, count := w.etcd.at(eraKey, rev).kv.Value, w.etcd.at(countKey, rev).kv.Value
-		return looked{rev, p.unplaced(rev), p.began && p.core.InEra(era, count)}
+		timeline, count := w.etcd.at(timelineKey, rev).kv.Value, w.etcd.at(countKey, rev).kv.Value
+		return looked{rev, p.unplaced(rev), p.began && p.core.InTimeline(timeline, count)}
 	}, func(l looked) {
 		if p.ended {
 			return

@@ -58,7 +58,7 @@ type Result struct {
 	Expired            int // leases of clients that ended with keys
 	Unplaced           int // writes without a session, while nothing was placed
 	Restored           int // times that etcd was restored
-	Eras               int // times that a gateway noticed it by etcd's revision
+	Timelines          int // times that a gateway noticed it by etcd's revision
 	Met                int // placements that met an object of a lost history
 	Noticed            int // writes past the gateways that one of them noticed
 	Allowed            int // keys that were written past the gateways, and may be placed again
@@ -98,8 +98,8 @@ func newWorld(c Config, traced bool) *world {
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())
 	}
-	if c.Entries { // so that there is an era to delete
-		w.etcd.beginEra("", "era 0")
+	if c.Entries { // so that there is a timeline to delete
+		w.etcd.beginTimeline("", "timeline 0")
 	}
 	for i := range c.Gateways {
 		g := &gateway{w: w, number: i}
@@ -253,14 +253,15 @@ func describeRequest(r *core.Request) string {
 }
 
 func describeOp(op *core.Op, a *core.Answer) string {
-	text := fmt.Sprintf("%v %s gen %d bit %d stamp %d rev %d", op.Kind, op.Key, op.Gen, op.Bit, op.Stamp, op.Rev)
+	text := fmt.Sprintf("%v %s instance %d bit %d ticket %d rev %d",
+		op.Kind, op.Key, op.Instance, op.Bit, op.Ticket, op.Rev)
 	if op.Kind == core.Resolve || op.Kind == core.Load {
 		text += fmt.Sprintf(" %v at %d clear %v", op.Entry.State, op.Entry.Rev, op.Clear)
 	}
-	text += fmt.Sprintf(" -> %v stamp %d rev %d", a.Status, a.Stamp, a.Rev)
+	text += fmt.Sprintf(" -> %v ticket %d rev %d", a.Status, a.Ticket, a.Rev)
 	if op.Kind == core.ReadObject {
 		o := &a.Object
-		text += fmt.Sprintf(" gen %d joining %v bits %b %v at %d", o.Gen, o.Joining, o.Bits, o.State, o.Rev)
+		text += fmt.Sprintf(" instance %d joining %v bits %b %v at %d", o.Instance, o.Joining, o.Bits, o.State, o.Rev)
 	}
 	return text
 }

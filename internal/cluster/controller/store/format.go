@@ -115,14 +115,14 @@ func encode(record any) string {
 
 // decode reads a record, after its version.
 func decode(key string, text []byte, record any) error {
-	var stamp struct {
+	var format struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(text, &stamp); err != nil || stamp.Version < 1 {
+	if err := json.Unmarshal(text, &format); err != nil || format.Version < 1 {
 		return fmt.Errorf("etcd key %s holds %.40q, which netcraq did not write", key, text)
 	}
-	if stamp.Version > setVersion {
-		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, setVersion, ErrNewer)
+	if format.Version > setVersion {
+		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, format.Version, setVersion, ErrNewer)
 	}
 	if err := json.Unmarshal(text, record); err != nil {
 		return fmt.Errorf("etcd key %s: %w", key, err)
