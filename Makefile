@@ -113,10 +113,10 @@ test-ci:
 	$(MAKE) --no-print-directory test-demo
 	-@scripts/peers.sh redis memcached etcd
 	@scripts/setup.sh test
-	$(MAKE) --no-print-directory history
 	$(MAKE) --no-print-directory test-unraced
 	$(MAKE) --no-print-directory race QUICK=1
 	$(MAKE) --no-print-directory test-kernels QUICK=1
+	$(MAKE) --no-print-directory history
 	@$(MAKE) --no-print-directory test-etcd QUICK=1
 	@$(MAKE) --no-print-directory test-http2
 	@$(MAKE) --no-print-directory test-p4runtime

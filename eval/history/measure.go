@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp/verified"
 )
 
 // Tree is a source tree in which `make build` has been run.
@@ -33,7 +34,7 @@ type Tree struct {
 // tree may be of another commit. Without root, figures that need the kernel are missing. timed adds ratios.
 func Measure(ctx context.Context, tree *Tree, timed bool) (*Line, error) {
 	l := &Line{Tools: map[Tool]string{Arch: runtime.GOARCH}, Figures: make(map[string]float64)}
-	for _, measure := range []func(context.Context, *Tree) error{l.commit, l.programs, l.binaries, l.sources} {
+	for _, measure := range []func(context.Context, *Tree) error{l.commit, l.programs, l.kernels, l.binaries, l.sources} {
 		if err := measure(ctx, tree); err != nil {
 			return nil, err
 		}
@@ -87,20 +88,18 @@ func said(err error) string {
 	return ": " + strings.TrimSpace(string(failed.Stderr))
 }
 
-const object = "internal/node/dataplane/xdp/netcraq.o"
-
 // programs counts the instructions of the node's BPF programs and, with root, what the verifier processes.
 func (l *Line) programs(_ context.Context, tree *Tree) error {
-	text, err := os.ReadFile(filepath.Join(tree.Dir, object))
+	text, err := os.ReadFile(filepath.Join(tree.Dir, verified.Object))
 	if err != nil {
 		return fmt.Errorf("%w: run `make build`", err)
 	}
 	if l.Tools[Clang], err = compiler(text); err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return fmt.Errorf("%s: %w", verified.Object, err)
 	}
 	sizes, err := xdp.ProgramSizes(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return fmt.Errorf("%s: %w", verified.Object, err)
 	}
 	l.addPrograms("instructions", sizes)
 	var name unix.Utsname
@@ -110,10 +109,19 @@ func (l *Line) programs(_ context.Context, tree *Tree) error {
 	l.Tools[Kernel] = unix.ByteSliceToString(name.Release[:])
 	processed, err := xdp.Processed(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return fmt.Errorf("%s: %w", verified.Object, err)
 	}
 	l.addPrograms("processed", processed)
 	return nil
+}
+
+// kernels adds what the verifiers of other kernels processed, as far as `make test-kernels` has seen this tree's object.
+func (l *Line) kernels(_ context.Context, tree *Tree) error {
+	reports, err := verified.Read(tree.Dir)
+	for _, r := range reports {
+		l.addPrograms("verified/"+r.Kernel, r.Processed)
+	}
+	return err
 }
 
 // ofAllMessages are the programs that run for messages. Of the others only the sum is kept.

@@ -24,6 +24,7 @@ type Kind struct {
 // Kinds are all kinds, in the order of tables and pictures.
 var Kinds = []Kind{
 	{"processed", "instructions", []Tool{Kernel, Clang, Arch}, true},
+	{"verified", "instructions", []Tool{Clang}, true},
 	{"instructions", "instructions", []Tool{Clang}, true},
 	{"bytes-per-object", "bytes", []Tool{Kernel, Arch}, true},
 	{"packets-per-write", "packets", nil, true},

@@ -37,6 +37,7 @@ var wings = []wing{
 	{platform, nil},
 	{"internal/tools", nil},
 	{"internal/tools/p4c", []string{"internal/tools", "p4"}},
+	{"internal/tools/kernels", []string{"internal/tools", node + "/dataplane/xdp/verified"}},
 	{"tools", nil},
 	{"tools/package", []string{commands}},
 	{node + "/chain", []string{"wire"}},

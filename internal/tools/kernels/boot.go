@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ const (
 type result struct {
 	release                         string
 	vectors, random, threads, check string
+	processed                       map[string]int // instructions that the verifier processed, by program
 	took                            time.Duration
 	err                             error
 	tail                            string
@@ -36,7 +38,7 @@ type result struct {
 }
 
 // steps are those that a machine has to have ended well.
-var steps = []string{"conformance", "threads", "check"}
+var steps = []string{"processed", "conformance", "threads", "check"}
 
 // qemu is the command that boots an image on any host, without KVM. The kernel passes packets to guest.sh as a
 // variable.
@@ -149,6 +151,14 @@ func (r *result) take(said string, report func(line string)) {
 // note stores the findings of a step for the table.
 func (r *result) note(step string, output []byte) error {
 	switch step {
+	case "processed":
+		from, to := bytes.IndexByte(output, '{'), bytes.LastIndexByte(output, '}') // of what the test logged
+		if from < 0 || to < from {
+			return fmt.Errorf("no counts in %q", output)
+		}
+		if err := json.Unmarshal(output[from:to+1], &r.processed); err != nil {
+			return fmt.Errorf("%w in %q", err, output)
+		}
 	case "conformance":
 		var found struct {
 			Passed, Failed, Skipped int

@@ -25,6 +25,7 @@ step() {
 	echo "@@ end $name $status"
 }
 
+step processed xdp.test -test.run '^TestProcessed$' -test.v
 step conformance netcraq conformance --plane xdp --random "$packets" --json
 step threads xdp.test -test.run 'TestNoLostUpdate|TestNoTornRead|TestObjectIsWhole|TestBarriersAreBarriers|TestNearby|TestLeastRights' -test.timeout 20m
 step check netcraq lab check --loss 2 --dup 2 --seconds 10 --seed 1 --json

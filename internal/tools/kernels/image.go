@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp/verified"
 )
 
 // guest is the first process of the machine.
@@ -52,6 +54,7 @@ func newImage(ctx context.Context, k kernel, linux, busybox string, programs map
 		w.add(dir, fs.ModeDir|0o755, nil)
 	}
 	w.add("init", 0o755, guest)
+	w.file(filepath.Base(verified.Object), verified.Object) // for the plane's tests
 	w.file("bin/busybox", filepath.Join(root, "bin", "busybox"))
 	for name, path := range programs {
 		w.file("bin/"+name, path)

@@ -12,6 +12,9 @@ import (
 // whole is the output of a machine without failures, between lines of its kernel.
 const whole = `SeaBIOS
 ` + "\x1b[2J" + `@@ release 6.1.0-56-cloud-amd64
+@@ begin processed
+@@ output processed === RUN   TestProcessed    verified_test.go:38: {"nq_egress":500,"nq_ingress":400000}--- PASS: TestProcessed (1.2s)PASS
+@@ end processed 0
 @@ begin conformance
 100,000 of 100,000 random packets agree
 @@ output conformance {"passed": 208, "failed": 0, "skipped": 0, "random_packets": 100000}
@@ -40,8 +43,8 @@ func TestConsole(t *testing.T) {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	got := []string{r.release, r.vectors, r.random, r.threads, r.check}
-	want := []string{"6.1.0-56-cloud-amd64", "208 of 208", "100000", "pass", "1611 ops, linearizable: true"}
+	got := []string{r.release, r.mostProcessed(), r.vectors, r.random, r.threads, r.check}
+	want := []string{"6.1.0-56-cloud-amd64", "400000", "208 of 208", "100000", "pass", "1611 ops, linearizable: true"}
 	if !slices.Equal(got, want) {
 		t.Errorf("read %q, want %q", got, want)
 	}
@@ -53,8 +56,9 @@ func TestConsoleOfFailure(t *testing.T) {
 		"status":      {"end threads 0", "end threads 1", `"threads" ended with status 1`},
 		"panic":       {"@@ begin check", "[    0.0] Kernel panic - not syncing", "not syncing"},
 		"no output":   {`{"ops": 1611, "linearizable": true}`, "", `step "check"`},
+		"no counts":   {`{"nq_egress":500,"nq_ingress":400000}`, "", `step "processed"`},
 		"not reached": {"@@ end check 0", "", `before the end of step "check"`},
-		"not booted":  {whole, "", `before the end of step "conformance"`},
+		"not booted":  {whole, "", `before the end of step "processed"`},
 	} {
 		text := strings.Replace(whole, c.from, c.to, 1)
 		if r := outcome(text); r.err == nil || !strings.Contains(r.err.Error(), c.want) {

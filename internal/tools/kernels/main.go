@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +26,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp/verified"
 )
 
 // kernel is one to run on.
@@ -45,7 +49,7 @@ var kernels = []kernel{
 const defaultPackets = 100_000
 
 // cache is where packages and programs stay.
-const cache = "out/kernels"
+const cache = verified.Dir
 
 // defaultMinutes limits the time of one machine: several times the time that it needs on an idle host.
 const defaultMinutes = 40
@@ -95,7 +99,21 @@ func run(ctx context.Context, out io.Writer) error {
 		})
 	}
 	group.Wait()
-	return summarize(out, wanted, results)
+	return errors.Join(keep(wanted, results), summarize(out, wanted, results))
+}
+
+// keep stores what the verifiers of the kernels that passed said, for the history of commits.
+func keep(wanted []kernel, results []*result) error {
+	object, err := verified.HashOf(verified.Object)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if r.err == nil {
+			err = errors.Join(err, verified.Write(".", &verified.Report{Kernel: wanted[i].name(), Object: object, Processed: r.processed}))
+		}
+	}
+	return err
 }
 
 // selected are the kernels that a list names, all if it is empty.
@@ -185,10 +203,10 @@ func summarize(out io.Writer, wanted []kernel, results []*result) error {
 	}
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KERNEL\tARCH\tRELEASE\tVECTORS\tRANDOM\tSEVERAL CPUS\tLAB CHECK\tMINUTES")
+	fmt.Fprintln(table, "KERNEL\tARCH\tRELEASE\tMOST PROCESSED\tVECTORS\tRANDOM\tSEVERAL CPUS\tLAB CHECK\tMINUTES")
 	for i, r := range results {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\n", wanted[i].release, wanted[i].arch,
-			orDash(r.release), orDash(r.vectors),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\n", wanted[i].release, wanted[i].arch,
+			orDash(r.release), orDash(r.mostProcessed()), orDash(r.vectors),
 			orDash(r.random), orDash(r.threads), orDash(r.check), r.took.Minutes())
 	}
 	if err := table.Flush(); err != nil {
@@ -205,4 +223,12 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// mostProcessed is the greatest count of a program, of which the verifier takes a million at most.
+func (r *result) mostProcessed() string {
+	if len(r.processed) == 0 {
+		return ""
+	}
+	return fmt.Sprint(slices.Max(slices.Collect(maps.Values(r.processed))))
 }

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -31,4 +32,9 @@ func TestProcessed(t *testing.T) {
 	if most := processed["nq_ingress"]; most < sizes["nq_ingress"] {
 		t.Errorf("nq_ingress: %d of %d instructions were processed", most, sizes["nq_ingress"])
 	}
+	text, err := json.Marshal(processed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", text) // which command kernels takes from other kernels
 }
