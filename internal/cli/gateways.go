@@ -36,27 +36,32 @@ func (g *GatewayFlags) Add(f *pflag.FlagSet) {
 }
 
 // Load reads the certificates.
-func (g *GatewayFlags) Load() error {
+func (g *GatewayFlags) Load() (err error) {
+	g.TLS, err = CertificatesOf(g.cert, g.key, g.authority)
+	return err
+}
+
+// CertificatesOf reads the files that --cert, --key and --cacert name, for connections to gateways. Empty names none.
+func CertificatesOf(cert, key, authority string) (*tls.Config, error) {
 	config := new(tls.Config)
-	if g.cert != "" || g.key != "" {
-		pair, err := tls.LoadX509KeyPair(g.cert, g.key)
+	if cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return UsageError(fmt.Errorf("--cert and --key: %w", err))
+			return nil, UsageError(fmt.Errorf("--cert and --key: %w", err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	if g.authority != "" {
-		text, err := os.ReadFile(g.authority)
+	if authority != "" {
+		text, err := os.ReadFile(authority)
 		if err != nil {
-			return UsageError(fmt.Errorf("--cacert: %w", err))
+			return nil, UsageError(fmt.Errorf("--cacert: %w", err))
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return UsageError(fmt.Errorf("--cacert: %s holds no certificate", g.authority))
+			return nil, UsageError(fmt.Errorf("--cacert: %s holds no certificate", authority))
 		}
 	}
-	g.TLS = config
-	return nil
+	return config, nil
 }
 
 // WarnGateways names gateways that did not answer, beside the answers of others.

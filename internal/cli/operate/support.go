@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,9 @@ type supportFlags struct {
 	units   []string
 	since   time.Duration
 	metrics []string
+
+	http    *http.Client // for pages
+	secured bool         // certificates are named
 }
 
 func newSupportCommand() *cobra.Command {
@@ -40,7 +44,8 @@ func newSupportCommand() *cobra.Command {
 
 The archive has what netcraq doctor finds, logs of the systemd units netcraq-* and of files that --log names, and, of a cluster
 that is named, states and metrics of its controllers, nodes and keyspaces on disks. --metrics names pages of others, such as
-gateways. What is missing is printed, and is in notes.txt.
+gateways. --cert, --key and --cacert are for an etcd, and for pages of gateways and keyspaces that ask for certificates. What
+is missing is printed, and is in notes.txt.
 
 Keys, values, private keys, passwords and tokens are removed from logs, and nothing else in the archive has them. Addresses and
 names of nodes and hosts stay. Look at it before you send it: logs of other programs may have secrets that this command does
@@ -52,6 +57,8 @@ not know.`,
 	}
 	f := c.Flags()
 	flags.doctor.add(f)
+	f.Lookup("cert").Usage = "certificate presented to etcd, gateways and keyspaces"
+	f.Lookup("cacert").Usage = "authorities that sign the certificates of etcd, gateways and keyspaces"
 	f.StringVar(&flags.out, "out", "", "file to write (default: netcraq-support-TIME.tar.gz)")
 	f.StringArrayVar(&flags.logs, "log", nil, "file with a log; may be repeated")
 	f.StringArrayVar(&flags.units, "unit", []string{"netcraq-*"}, "systemd unit whose journal to pack; \"\": none")
@@ -66,6 +73,9 @@ func runSupport(c *cobra.Command, flags *supportFlags) (err error) {
 	}
 	if flags.since <= 0 {
 		return cli.UsageError(fmt.Errorf("--since must be positive, not %v", flags.since))
+	}
+	if err := flags.loadCertificates(); err != nil {
+		return err
 	}
 	now := time.Now()
 	if flags.out == "" {
@@ -98,7 +108,7 @@ func (s *supportFlags) pack(ctx context.Context, a *support.Archive) error {
 	}
 	pages := make(map[string]fetch)
 	for _, url := range s.metrics {
-		pages[url] = func(ctx context.Context) ([]byte, error) { return fetchPage(ctx, url) }
+		pages[url] = func(ctx context.Context) ([]byte, error) { return s.fetchPage(ctx, url) }
 	}
 	if s.doctor.named() {
 		if err := s.packCluster(ctx, a, pages); err != nil {
@@ -137,7 +147,7 @@ func (s *supportFlags) packCluster(ctx context.Context, a *support.Archive, page
 		if err != nil {
 			return err
 		}
-		addPages(pages, cluster.Controllers, snap, dial)
+		s.addPages(pages, cluster.Controllers, snap, dial)
 	}
 	return s.packNodes(ctx, a, pages, dial)
 }

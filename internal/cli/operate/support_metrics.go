@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/support"
 	"github.com/netcraq/netcraq/internal/platform/callerror"
@@ -20,15 +21,15 @@ import (
 // fetch gets a page of metrics.
 type fetch func(context.Context) ([]byte, error)
 
-// page is the result of a fetch.
-type page struct {
+// metricsPage is the result of a fetch.
+type metricsPage struct {
 	text []byte
 	err  error
 }
 
 // addPages adds those of the controllers that the user names and of all that the leader knows, and of keyspaces on
 // disks. Without a leader, snap is nil.
-func addPages(pages map[string]fetch, controllers []string, snap *admin.Snapshot, dial grpc.DialOption) {
+func (s *supportFlags) addPages(pages map[string]fetch, controllers []string, snap *admin.Snapshot, dial grpc.DialOption) {
 	all := slices.Clone(controllers)
 	if snap != nil {
 		for _, c := range snap.Controllers {
@@ -36,7 +37,7 @@ func addPages(pages map[string]fetch, controllers []string, snap *admin.Snapshot
 		}
 		for _, k := range snap.Keyspaces {
 			for _, address := range k.Addresses {
-				pages["keyspace "+address] = func(ctx context.Context) ([]byte, error) { return fetchPage(ctx, address+"/metrics") }
+				pages["keyspace "+address] = func(ctx context.Context) ([]byte, error) { return s.keyspacePage(ctx, address) }
 			}
 		}
 	}
@@ -48,8 +49,8 @@ func addPages(pages map[string]fetch, controllers []string, snap *admin.Snapshot
 }
 
 // ask gets all pages at once.
-func ask(ctx context.Context, pages map[string]fetch) map[string]page {
-	got := make(map[string]page)
+func ask(ctx context.Context, pages map[string]fetch) map[string]metricsPage {
+	got := make(map[string]metricsPage)
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for of, get := range pages {
@@ -57,7 +58,7 @@ func ask(ctx context.Context, pages map[string]fetch) map[string]page {
 			text, err := get(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			got[of] = page{text, err}
+			got[of] = metricsPage{text, err}
 		})
 	}
 	asking.Wait()
@@ -83,10 +84,39 @@ func (s *supportFlags) packPages(ctx context.Context, a *support.Archive, pages 
 	return nil
 }
 
+// loadCertificates reads the files of --cert, --key and --cacert, which pages are asked for with.
+func (s *supportFlags) loadCertificates() error {
+	etcd := &s.doctor.etcd.Etcd
+	config, err := cli.CertificatesOf(etcd.Cert, etcd.Key, etcd.CA)
+	if err != nil {
+		return err
+	}
+	s.secured = etcd.Cert != "" || etcd.CA != ""
+	s.http = &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	return nil
+}
+
+// keyspacePage gets the page of a keyspace's gateway. The controllers do not know whether it has certificates, and those
+// that the user named may be for an etcd.
+func (s *supportFlags) keyspacePage(ctx context.Context, address string) ([]byte, error) {
+	plain := "http://" + address + "/metrics"
+	if !s.secured {
+		return s.fetchPage(ctx, plain)
+	}
+	text, err := s.fetchPage(ctx, "https://"+address+"/metrics")
+	if err == nil {
+		return text, nil
+	}
+	if text, plainErr := s.fetchPage(ctx, plain); plainErr == nil {
+		return text, nil
+	}
+	return nil, err
+}
+
 // maxPage is the most of a page of metrics that is packed.
 const maxPage = 8 << 20
 
-func fetchPage(ctx context.Context, url string) ([]byte, error) {
+func (s *supportFlags) fetchPage(ctx context.Context, url string) ([]byte, error) {
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
@@ -94,7 +124,7 @@ func fetchPage(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := s.http.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package operate
 import (
 	"archive/tar"
 	"compress/gzip"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,10 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // TestSupport packs the log, the states and the metrics of a chain that has a key. The archive has neither the key nor its
@@ -95,14 +99,42 @@ func TestSupportFindsMetrics(t *testing.T) {
 	}
 }
 
-// TestSupportFindsKeyspaces: the leader's status says where the gateways of keyspaces on disks serve their metrics.
+// TestSupportFindsKeyspaces: the leader's status says where the gateways of keyspaces on disks serve their metrics. Those
+// that ask for a certificate are shown the one that the user names.
 func TestSupportFindsKeyspaces(t *testing.T) {
-	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
-	defer gateway.Close()
-	at, pages := gateway.Listener.Addr().String(), make(map[string]fetch)
-	addPages(pages, nil, &admin.Snapshot{Keyspaces: []admin.Keyspace{{Name: "k", Addresses: []string{at}}}}, nil)
-	if p := ask(t.Context(), pages)["keyspace "+at]; p.err != nil || string(p.text) != "/metrics" {
-		t.Errorf("%+v", p)
+	dir := t.TempDir()
+	if err := security.Make(dir, []string{"127.0.0.1"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	cert, key, authority := security.Files(filepath.Join(dir, string(security.Controller)))
+	config, err := cli.CertificatesOf(cert, key, authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
+	plain, secured := httptest.NewServer(path), httptest.NewUnstartedServer(path)
+	defer plain.Close()
+	secured.TLS = &tls.Config{Certificates: config.Certificates, ClientCAs: config.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert}
+	secured.StartTLS()
+	defer secured.Close()
+	addresses := []string{plain.Listener.Addr().String(), secured.Listener.Addr().String()}
+	snap := &admin.Snapshot{Keyspaces: []admin.Keyspace{{Name: "k", Addresses: addresses}}}
+	for _, named := range []bool{false, true} {
+		s, pages := new(supportFlags), make(map[string]fetch)
+		if named {
+			s.doctor.etcd.Etcd = serve.TowardsEtcd{Cert: cert, Key: key, CA: authority}
+		}
+		if err := s.loadCertificates(); err != nil {
+			t.Fatal(err)
+		}
+		s.addPages(pages, nil, snap, nil)
+		got := ask(t.Context(), pages)
+		for i, address := range addresses {
+			has := string(got["keyspace "+address].text) == "/metrics"
+			if want := i == 0 || named; has != want {
+				t.Errorf("certificates %v, gateway %d of 2: page %v, want %v: %v", named, i+1, has, want, got["keyspace "+address].err)
+			}
+		}
 	}
 }
 
