@@ -60,7 +60,9 @@ func (r *release) contents(generated, arch string) (files.Contents, error) {
 	}
 	for pattern, to := range map[string]string{
 		filepath.Join(r.root, "deploy", "systemd", "*.service"):       "/lib/systemd/system/",
+		filepath.Join(r.root, "deploy", "systemd", "*.conf"):          "/usr/share/netcraq/",
 		filepath.Join(r.root, "deploy", "prometheus", "*.rules.yaml"): "/usr/share/doc/netcraq/",
+		filepath.Join(r.root, "deploy", "chart", "dashboard.json"):    "/usr/share/doc/netcraq/",
 		filepath.Join(r.root, "docs", "*.md"):                         "/usr/share/doc/netcraq/",
 		filepath.Join(r.root, "clients", "wireshark", "*.lua"):        "/usr/share/doc/netcraq/",
 		filepath.Join(generated, "man", "*"):                          "/usr/share/man/man1/",

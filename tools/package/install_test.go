@@ -13,10 +13,14 @@ var units = []string{"netcraq-controller", "netcraq-node", "netcraq-keyspace"}
 
 const controllers = "192.0.2.1,192.0.2.2,192.0.2.3"
 
-// set installs a package on machine n, and configures its units for a cluster of three machines.
+// set installs a package on machine n, and configures its units for a cluster of three machines. The keyspace may read the
+// memory of the machine's node.
 func (m *machine) set(deb string, n int) {
 	m.t.Helper()
 	m.install(deb)
+	m.must("mkdir", "-p", "/etc/systemd/system/netcraq-keyspace.service.d")
+	m.must("ln", "-s", "/usr/share/netcraq/local-reads.conf", "/etc/systemd/system/netcraq-keyspace.service.d/")
+	m.must("systemctl", "daemon-reload")
 	m.configure("controller.yaml", fmt.Sprintf("name: c%d\nshards: 16\n"+
 		"initial-cluster: [c1=192.0.2.1, c2=192.0.2.2, c3=192.0.2.3]\n", n))
 	m.configure("node.yaml", fmt.Sprintf("name: n%d\naddr: 192.0.2.%d:4411\njoin: [%s]\nmetrics: 192.0.2.%d:9414\n"+
@@ -59,6 +63,15 @@ func (m *machine) has(key string) {
 	if strings.TrimSpace(got) != "value of "+key {
 		m.t.Errorf("%s is %q", key, got)
 	}
+}
+
+// readsLocally expects that a keyspace's gateway, which runs as a user of its own, reads its machine's node.
+func (m *machine) readsLocally() {
+	m.t.Helper()
+	m.await("reads from the node's memory", func() (string, bool) {
+		log := m.must("journalctl", "--no-pager", "--unit=netcraq-keyspace")
+		return log, strings.Contains(log, "reads use the memory of a node on this machine")
+	})
 }
 
 // outlived expects that the data plane answered while its node's unit restarted.
@@ -126,6 +139,7 @@ func TestInstalled(t *testing.T) {
 	three[0].whole()
 	three[0].use("formed")
 	etcd(three[0], 1, "put", `{"key": "Zm9v", "value": "YmFy"}`)
+	three[0].readsLocally()
 	t.Log(three[0].must("netcraq", "status", "--controllers", controllers))
 
 	three[2].cutPower()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,8 @@ func TestContents(t *testing.T) {
 		"/lib/systemd/system/netcraq-etcd.service", "/lib/systemd/system/netcraq-keyspace.service", "/etc/netcraq/node.yaml",
 		"/etc/netcraq/controller.yaml", "/etc/netcraq/gateway.yaml", "/etc/netcraq/keyspace.yaml",
 		"/etc/netcraq/etcd.env", "/usr/share/man/man1/netcraq-node.1.gz", "/usr/share/bash-completion/completions/netcraq",
-		"/usr/share/doc/netcraq/copyright", "/usr/share/doc/netcraq/install.md",
+		"/usr/share/doc/netcraq/copyright", "/usr/share/doc/netcraq/install.md", "/usr/share/doc/netcraq/dashboard.json",
+		"/usr/share/netcraq/local-reads.conf",
 	} {
 		if !strings.Contains(string(out), " ."+path+"\n") {
 			t.Errorf("the package has no %s:\n%s", path, out)
@@ -122,7 +124,7 @@ func withComments(text string) string {
 	return strings.Join(lines, "")
 }
 
-// TestUnits has systemd check the units, with a program that is there.
+// TestUnits has systemd check the units, with a program that is there, and with the drop-in for reads on the same machine.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")
@@ -132,7 +134,15 @@ func TestUnits(t *testing.T) {
 		t.Fatalf("%q, %v", units, err)
 	}
 	dir := t.TempDir()
+	dropIn, err := os.ReadFile(filepath.Join(root, "deploy/systemd/local-reads.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, unit := range units {
+		d := filepath.Join(dir, filepath.Base(unit)+".d")
+		if err := errors.Join(os.Mkdir(d, 0o755), os.WriteFile(filepath.Join(d, "local-reads.conf"), dropIn, 0o644)); err != nil {
+			t.Fatal(err)
+		}
 		text, err := os.ReadFile(unit)
 		if err != nil {
 			t.Fatal(err)

@@ -112,8 +112,8 @@ func (r *Reads) look(ctx context.Context, c *client.Client) {
 	entries, err := os.ReadDir(r.dir)
 	if errors.Is(err, os.ErrPermission) && !r.told {
 		r.told = true
-		r.log.Info("reads of the chain use the network only: run this process as root to read from nodes on this machine",
-			"reason", err)
+		r.log.Info("reads of the chain use the network only: to read from nodes on this machine, run this process as root, "+
+			"or with CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH", "reason", err)
 	}
 	for _, e := range entries {
 		pin := filepath.Join(r.dir, e.Name())

@@ -229,7 +229,7 @@ func TestForbiddenPins(t *testing.T) {
 		r.look(t.Context(), nil)
 	}()
 	<-done
-	if n := strings.Count(log.String(), "run this process as root"); n != 1 {
+	if n := strings.Count(log.String(), "run this process as root, or with CAP_BPF"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
 }

@@ -60,7 +60,7 @@ func (id identity) pin(directory string) error {
 
 // readIdentity reads the identity that is pinned in a directory.
 func readIdentity(directory string) (id identity, err error) {
-	m, err := ebpf.LoadPinnedMap(filepath.Join(directory, identityPin), nil)
+	m, err := ebpf.LoadPinnedMap(filepath.Join(directory, identityPin), readOnly)
 	if err != nil {
 		return id, fmt.Errorf("%s: %w", directory, err)
 	}

@@ -70,7 +70,7 @@ func keep[T any](pin, name string, fresh T) (T, error) {
 
 // kept returns the value that is pinned under a name.
 func kept[T any](pin, name string) (value T, err error) {
-	m, err := ebpf.LoadPinnedMap(filepath.Join(pin, name), nil)
+	m, err := ebpf.LoadPinnedMap(filepath.Join(pin, name), readOnly)
 	if err != nil {
 		return value, fmt.Errorf("%s: %w", filepath.Join(pin, name), err)
 	}

@@ -54,9 +54,13 @@ type Nearby struct {
 // nearbyTables are the tables of a node that the program uses.
 var nearbyTables = []string{"nq_live", "nq_heart", "nq_objects", "nq_reaches", "nq_loads"}
 
+// readOnly opens a pin that this process may read, and need not be allowed to write.
+var readOnly = &ebpf.LoadPinOptions{ReadOnly: true}
+
 func newNearby() *Nearby { return &Nearby{areas: make(chan uint32, nearbyAreas), pin: -1} }
 
-// OpenNearby prepares reads of the data plane that is pinned in a directory. It needs the privileges of [Open].
+// OpenNearby prepares reads of the data plane that is pinned in a directory. It needs CAP_BPF and CAP_PERFMON, and the pins
+// to be readable: as root, their owner, or with CAP_DAC_READ_SEARCH.
 func OpenNearby(pin string) (_ *Nearby, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, err
@@ -87,7 +91,7 @@ func OpenNearby(pin string) (_ *Nearby, err error) {
 func (n *Nearby) open(pin string, id *identity) error {
 	tables := make(map[string]*ebpf.Map)
 	for _, name := range nearbyTables {
-		m, err := ebpf.LoadPinnedMap(filepath.Join(pin, name), nil)
+		m, err := ebpf.LoadPinnedMap(filepath.Join(pin, name), readOnly)
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Join(pin, name), err)
 		}
