@@ -3,7 +3,7 @@
 # etcd in the version of go.mod, built into .tools/. None of them is started, now or when the machine starts. Prints
 # nothing if none is missing. If one cannot be installed, the script names it, installs the others, and exits with
 # status 1. Arguments: the names of the systems to install (default: all of these). With the argument postgresql it
-# installs PostgreSQL, which `make test-clients` uses.
+# installs PostgreSQL, which `make test-clients` uses, with prometheus that of `make test-panels`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -82,6 +82,12 @@ postgresql() {
 	off postgresql
 }
 
+prometheus() {
+	type -P prometheus >/dev/null && return
+	debian prometheus
+	off prometheus
+}
+
 etcd() {
 	local want=.tools/etcd version
 	version=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
@@ -119,9 +125,9 @@ etcd_lease() {
 [ $# != 0 ] || set -- redis memcached zookeeper etcd
 for peer; do
 	case $peer in
-	redis | memcached | zookeeper | postgresql | etcd) $peer ;;
+	redis | memcached | zookeeper | postgresql | prometheus | etcd) $peer ;;
 	etcd-lease) etcd_lease ;;
-	*) say "usage: $0 [redis] [memcached] [zookeeper] [postgresql] [etcd] [etcd-lease]" && exit 2 ;;
+	*) say "usage: $0 [redis] [memcached] [zookeeper] [postgresql] [prometheus] [etcd] [etcd-lease]" && exit 2 ;;
 	esac
 done
 exit $missing

@@ -1,7 +1,6 @@
 package metricspage
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -96,9 +95,11 @@ func parse(t *testing.T, promtool string, queries []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), promtool, "check", "rules")
-	c.Stdin = bytes.NewReader(text)
-	if out, err := c.CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v: %s", err, out)
 	}
 }
