@@ -29,7 +29,7 @@ const dataInMemory = "/dev/shm"
 func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 	o := etcdmember.Defaults()
 	o.Alone = true
-	parent, inMemory, fill, nearby := ".", false, "", true
+	parent, inMemory, fill, nearby, kills := ".", false, "", true, 0
 	c := &cobra.Command{
 		Use:   "keyspace",
 		Short: "A keyspace on disks compared with an etcd cluster, both with the same disks (root)",
@@ -40,7 +40,8 @@ itself. One client alone measures the latency of puts. Keys are drawn by Zipf's 
 ratios. The CPU time of ours includes the nodes' agents and the controller.
 
 With --fill there is no etcd: the keyspace is filled with so many bytes of keys and values, and compacted. The memory of the
-gateways is compared with what they store, and one of them is killed and started again.`,
+gateways is compared with what they store, and one of them is killed and started again. With --kills there is no etcd
+either: the active gateway is killed so many times while clients use the others.`,
 		Example: `  netcraq bench keyspace
   netcraq bench keyspace --in-memory --json
   netcraq bench keyspace --fill 1GiB`,
@@ -49,6 +50,15 @@ gateways is compared with what they store, and one of them is killed and started
 			o.Progress = out.progress()
 			if inMemory {
 				parent = dataInMemory
+			}
+			if kills < 0 || kills > 0 && fill != "" {
+				return cli.UsageError(fmt.Errorf("--kills %d: want at least 1, without --fill", kills))
+			}
+			if kills > 0 {
+				return reportBench(c, out, func(ctx context.Context) (*takeoverBench, error) {
+					r, err := runTakeOverKeyspace(ctx, o, parent, kills)
+					return &takeoverBench{r, bench.ThisHost()}, err
+				})
 			}
 			if fill != "" {
 				return reportBench(c, out, func(ctx context.Context) (*filledBench, error) {
@@ -70,6 +80,7 @@ gateways is compared with what they store, and one of them is killed and started
 	f.StringVar(&parent, "dir", parent, "`directory` on whose file system the data of both is")
 	f.BoolVar(&inMemory, "in-memory", false, "have the data in memory, so that a sync costs next to nothing")
 	f.StringVar(&fill, "fill", "", "fill the keyspace with `bytes`, such as 1GiB, and measure its memory, without etcd")
+	f.IntVar(&kills, "kills", 0, "kill the active gateway so many times and measure how long nobody writes, without etcd")
 	f.IntVar(&o.Members, "gateways", o.Members, "number of gateways, and of members of etcd")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
 	f.IntVar(&o.Conns, "conns", o.Conns, "connections to the servers of each side in turn")
@@ -91,6 +102,34 @@ type filledBench struct {
 
 // Summary also names the machine.
 func (b *filledBench) Summary() string { return b.Filled.Summary() + "\n" + b.Host.String() }
+
+// takeoverBench is a report with its machine.
+type takeoverBench struct {
+	*etcdkeyspace.Takeovers
+	bench.Host
+}
+
+// Summary also names the machine.
+func (b *takeoverBench) Summary() string { return b.Takeovers.Summary() + "\n" + b.Host.String() }
+
+// runTakeOverKeyspace kills active gateways.
+func runTakeOverKeyspace(ctx context.Context, o etcdmember.Options, parent string, kills int) (
+	r *etcdkeyspace.Takeovers, err error,
+) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	product, err := cli.ProductPath()
+	if err != nil {
+		return nil, err
+	}
+	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, l *lab.Lab) error {
+		r, err = etcdkeyspace.TakeOver(ctx, etcdkeyspace.Options{
+			Netcraq: product, Controllers: l.Controllers(), Gateways: o.Members, Dir: dir,
+		}, kills)
+		return err
+	})
+}
 
 // runFillKeyspace fills a keyspace.
 func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size string) (r *etcdkeyspace.Filled, err error) {
