@@ -91,7 +91,7 @@ docs/memory.md.`,
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
 		"interval at which the endpoints are updated from etcd's member list (default: never)")
 	addLimits(f, o)
-	f.BoolVar(&o.Profiles, "enable-pprof", false, "serve profiles of the gateway below /debug/pprof/")
+	addProfiles(f, o)
 	flags.cluster.Add(f)
 	f.Lookup("cluster").Usage = "cluster `file` of the chain (default: nothing is cached; with --memory: as for netcraq get)"
 	f.Lookup("controllers").Usage = "TCP `addresses` of controllers or agents, instead of a cluster file"
@@ -130,6 +130,10 @@ func addLimits(f *pflag.FlagSet, o *proxy.Options) {
 		"largest request; as etcd's own --max-request-bytes")
 	f.IntVar(&o.MaxConnections, "max-connections", 0,
 		"most connections of clients (default: three quarters of the process's limit of descriptors, at most 16384)")
+}
+
+func addProfiles(f *pflag.FlagSet, o *proxy.Options) {
+	f.BoolVar(&o.Profiles, "enable-pprof", false, "serve profiles of the gateway below /debug/pprof/")
 }
 
 func addProbes(f *pflag.FlagSet, k *proxy.KeepAlive) {

@@ -93,6 +93,7 @@ func (k *keyspaceFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.Etcd.CA, "cacert", "", "authorities that sign the gateways' certificates")
 	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "accept any certificate of a gateway: for tests only")
 	addLimits(f, o)
+	addProfiles(f, o)
 	f.Int64Var(&m.quota, "quota-bytes", 0,
 		"memory that the keyspace may take with its history (default: half of the memory limit of the control group, else of "+
 			"the machine's memory; at most 2 GiB)")
@@ -224,6 +225,7 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 			QuotaBytes: m.bounds(ctx, o.Log), Tokens: m.tokens, Temporary: k.dir, Begin: begin,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
+		Profiles: o.Profiles,
 	})
 	if err != nil {
 		return err

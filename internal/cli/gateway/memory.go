@@ -55,7 +55,7 @@ var (
 	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
 		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
 		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "max-connections", "metrics-addr", "cluster",
-		"controllers", "identity", "debug", "log-format", "config"}, onlyMemory...)
+		"controllers", "identity", "enable-pprof", "debug", "log-format", "config"}, onlyMemory...)
 )
 
 // check refuses flags that do not belong together.
@@ -138,6 +138,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 			ProgressEvery: m.progress, QuotaBytes: quota, Tokens: m.tokens,
 		},
 		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
+		Profiles: o.Profiles,
 	})
 	if err != nil {
 		return err

@@ -423,6 +423,11 @@ func (s *Call) Context() context.Context { return s.ctx }
 // of a unary call leaves with its status.
 func (s *Call) SendMsg(m any) error {
 	if s.unary && !s.request.page {
+		if m, is := m.(Unmade); is {
+			if err := s.Reserve(m.Size); err != nil {
+				return err
+			}
+		}
 		if err := s.takeTurn(func() int { return s.uncounted(m) }, 0, nil); err != nil {
 			return err
 		}

@@ -19,8 +19,17 @@ type Codec interface {
 // Proto is the codec of Protocol Buffers.
 type Proto struct{}
 
+// Unmade is an answer that is made when it is encoded: [Call.SendMsg] counts it before.
+type Unmade interface {
+	Size() int // of the encoded answer
+	Append(b []byte) ([]byte, error)
+}
+
 // Append implements [Codec].
 func (Proto) Append(b []byte, m any) ([]byte, error) {
+	if m, is := m.(Unmade); is {
+		return m.Append(b)
+	}
 	message, is := m.(proto.Message)
 	if !is {
 		return b, fmt.Errorf("%T is no message of Protocol Buffers", m)

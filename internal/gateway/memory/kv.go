@@ -123,22 +123,65 @@ var errHistory = status.Error(codes.Unimplemented,
 
 // Range implements etcd's API.
 func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResponse, error) {
+	found, err := s.find(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return found.Message()
+}
+
+// serveRange answers a range. A client gets the objects as the store has them.
+func (s *kvServer) serveRange(down grpc.ServerStream) error {
+	q := new(pb.RangeRequest)
+	if err := down.RecvMsg(q); err != nil {
+		return err
+	}
+	found, err := s.find(withReserver(down), q)
+	if err != nil {
+		return err
+	}
+	if _, encodes := down.(reserver); encodes {
+		return down.SendMsg(found)
+	}
+	a, err := found.Message()
+	if err != nil {
+		return err
+	}
+	return down.SendMsg(a)
+}
+
+// find answers a range. If its size is not known, or the answer is made elsewhere, it is measured before; otherwise it
+// is counted when it is sent.
+func (s *kvServer) find(ctx context.Context, q *pb.RangeRequest) (*keyspace.Found, error) {
 	if err := checkRange(q); err != nil {
 		return nil, err
 	}
-	reads := func(space *keyspace.Keyspace) int64 { return space.RangeReads(q) }
-	if err := s.g.reserve(ctx, q.Serializable, reads); err != nil {
-		return nil, err
+	found, err := s.look(ctx, q, keyspace.FewObjects)
+	if err == nil && !found.Answered() {
+		reads := func(space *keyspace.Keyspace) int64 { return space.RangeReads(q) }
+		if err := s.g.reserve(ctx, q.Serializable, reads); err != nil {
+			return nil, err
+		}
+		found, err = s.look(ctx, q, 0)
 	}
-	a, err := read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
+	return complete(s.g, found, err)
+}
+
+// look answers a range, unless most is not 0 and [keyspace.Keyspace.Find] or another gateway would have more objects.
+func (s *kvServer) look(ctx context.Context, q *pb.RangeRequest, most int64) (*keyspace.Found, error) {
+	return read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace, user *auth.AuthInfo) error {
 		return space.Auth().IsRangePermitted(user, q.Key, q.RangeEnd)
-	}, func(space *keyspace.Keyspace) (*pb.RangeResponse, error) {
-		a, _, err := txn.Range(ctx, zap.NewNop(), space.Store(), q, true)
-		return a, err
-	}, func(c *grpc.ClientConn) func(context.Context, *pb.RangeRequest, ...grpc.CallOption) (*pb.RangeResponse, error) {
-		return pb.NewKVClient(c).Range
+	}, func(space *keyspace.Keyspace) (*keyspace.Found, error) {
+		return space.Find(ctx, q, most)
+	}, func(c *grpc.ClientConn) func(context.Context, *pb.RangeRequest, ...grpc.CallOption) (*keyspace.Found, error) {
+		return func(ctx context.Context, q *pb.RangeRequest, o ...grpc.CallOption) (*keyspace.Found, error) {
+			if most > 0 && len(q.RangeEnd) > 0 && !q.CountOnly {
+				return new(keyspace.Found), nil
+			}
+			a, err := pb.NewKVClient(c).Range(ctx, q, o...)
+			return keyspace.FoundOf(a), err
+		}
 	})
-	return complete(s.g, a, err)
 }
 
 // reserver is a call that counts an answer before it is made: see [grpcserver.Call.Reserve].

@@ -39,6 +39,8 @@ type ServerOptions struct {
 	Listen  string // host:port
 	Clients serve.TowardsClients
 	Metrics []string // more URLs on which pages are served
+	// Profiles has profiles of the process served below /debug/pprof/.
+	Profiles bool
 	// MaxConnections is the limit of clients' connections. 0: [serve.DefaultConnections].
 	MaxConnections int
 	// PeerCertificates are for connections to other gateways, whose Clients are as this one's.
@@ -52,6 +54,7 @@ type Server struct {
 	clients  *serve.Server
 	server   *grpcserver.Server
 	memory   *grpcserver.Memory // of clients' requests and answers
+	profiles bool
 	locks    *locks.Services
 	own      *serve.Own        // calls of the pages
 	plain    *serve.Server     // of the pages alone
@@ -76,7 +79,9 @@ func Listen(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s := &Server{Gateway: g, listener: listener, memory: cmp.Or(g.o.memory, serve.RequestMemory())}
+	s := &Server{
+		Gateway: g, listener: listener, memory: cmp.Or(g.o.memory, serve.RequestMemory()), profiles: o.Profiles,
+	}
 	pages, err := s.api()
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -240,6 +245,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server 
 			streams[path] = func(down grpc.ServerStream) error { return stream.Handler(service.server, down) }
 		}
 	}
+	streams[pb.KV_Range_FullMethodName] = (&kvServer{g: s.Gateway}).serveRange
 	streams[relayMethod] = s.serveRelay
 	handle := func(method string, down grpc.ServerStream) error {
 		s.settle(down.Context())
@@ -313,6 +319,9 @@ func (s *Server) pages() *http.ServeMux {
 		return s.clients.Accepting().Run(ctx)
 	}})
 	serve.AddChecks(mux, "/readyz", serve.Check{Name: "linearizable_read", Run: s.answers})
+	if s.profiles {
+		serve.AddProfiles(mux)
+	}
 	return mux
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -51,10 +50,7 @@ func (s *Server) pages(checked bool) *http.ServeMux {
 	mux.HandleFunc(pages.PathKeys, s.guarded(checked, s.keys))
 	mux.HandleFunc(pages.PathExplain, s.guarded(checked, s.explain))
 	if s.options.Profiles {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		serve.AddProfiles(mux)
 	}
 	return mux
 }

@@ -40,18 +40,6 @@ func (s *Snapshot) Append(events []*mvccpb.Event) error {
 	return nil
 }
 
-// tombstone ends the name of a revision that deleted a key.
-const tombstone = 't'
-
-// nameOf is how etcd's store names a revision.
-func nameOf(at mvcc.Revision, deleted bool) []byte {
-	name := mvcc.RevToBytes(at, mvcc.NewRevBytes())
-	if deleted {
-		name = append(name, tombstone)
-	}
-	return name
-}
-
 // SetLeases replaces the leases by those with the given times to live, in seconds.
 func (s *Snapshot) SetLeases(ttls map[int64]int64) {
 	s.leases = s.leases[:0]

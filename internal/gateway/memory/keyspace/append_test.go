@@ -19,7 +19,7 @@ func TestAppend(t *testing.T) {
 	}
 	var names []string
 	for _, e := range begun.revisions {
-		names = append(names, string(e.revision))
+		names = append(names, string(e.at.name()))
 	}
 	if want := "\x00\x00\x00\x00\x00\x00\x00\x08_\x00\x00\x00\x00\x00\x00\x00\x01t"; len(names) != 3 || names[1] != want {
 		t.Errorf("the revisions are named %q; want the second one to be %q", names, want)

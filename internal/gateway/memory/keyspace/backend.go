@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"slices"
@@ -72,34 +73,46 @@ func (h *heap) Hash(func(bucket, key []byte) bool) (uint32, error) { return 0, e
 
 // find returns the entries from a key to an end, as [backend.UnsafeReader] does.
 func (h *heap) find(bucket backend.Bucket, key, end []byte, limit int64) (keys, values [][]byte) {
-	if bucket.ID() == schema.Key.ID() {
-		return h.revisions.find(key, end, limit)
-	}
 	if len(end) == 0 {
-		if value, ok := h.others[bucket.ID()][string(key)]; ok {
+		if value := h.get(bucket, key); value != nil {
 			return [][]byte{key}, [][]byte{value}
 		}
 		return nil, nil
 	}
-	return h.sorted(bucket).find(key, end, limit)
+	if bucket.ID() == schema.Key.ID() {
+		for _, e := range h.revisions.between(placeOf(key), placeOf(end), limit) {
+			keys, values = append(keys, e.at.name()), append(values, e.object)
+		}
+		return keys, values
+	}
+	_ = h.each(bucket, func(k, v []byte) error { // it returns no error of its own
+		if bytes.Compare(k, key) >= 0 && bytes.Compare(k, end) < 0 && (limit <= 0 || int64(len(keys)) < limit) {
+			keys, values = append(keys, k), append(values, v)
+		}
+		return nil
+	})
+	return keys, values
+}
+
+// get returns the value of a key; nil: it has none.
+func (h *heap) get(bucket backend.Bucket, key []byte) []byte {
+	if bucket.ID() == schema.Key.ID() {
+		return h.revisions.get(placeOf(key))
+	}
+	return h.others[bucket.ID()][string(key)]
 }
 
 func (h *heap) each(bucket backend.Bucket, visit func(k, v []byte) error) error {
-	entries := &h.revisions
-	if bucket.ID() != schema.Key.ID() {
-		entries = h.sorted(bucket)
+	if bucket.ID() == schema.Key.ID() {
+		return h.revisions.each(visit)
 	}
-	return entries.each(visit)
-}
-
-// sorted returns the entries of a bucket that has no revisions.
-func (h *heap) sorted(bucket backend.Bucket) *history {
-	entries := new(history)
 	all := h.others[bucket.ID()]
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		entries.put([]byte(key), all[key])
+		if err := visit([]byte(key), all[key]); err != nil {
+			return err
+		}
 	}
-	return entries
+	return nil
 }
 
 // concurrentRead reads beside writers.
@@ -175,7 +188,7 @@ func (t *heapTx) UnsafeDeleteBucket(bucket backend.Bucket) {
 
 func (t *heapTx) UnsafePut(bucket backend.Bucket, key, value []byte) {
 	if bucket.ID() == schema.Key.ID() {
-		t.UnsafeSeqPut(bucket, slices.Clone(key), slices.Clone(value))
+		t.UnsafeSeqPut(bucket, key, clone(value))
 		return
 	}
 	h := t.heap
@@ -190,10 +203,13 @@ func (t *heapTx) UnsafePut(bucket backend.Bucket, key, value []byte) {
 		h.used.Add(-int64(len(key) + len(old)))
 	}
 	h.used.Add(int64(len(key) + len(value)))
-	entries[string(key)] = slices.Clone(value)
+	entries[string(key)] = clone(value)
 }
 
-// UnsafeSeqPut keeps the key and the value, as etcd's own does.
+// clone copies a value. A nil one would say that there is none.
+func clone(value []byte) []byte { return append([]byte{}, value...) }
+
+// UnsafeSeqPut keeps the value, as etcd's own does.
 func (t *heapTx) UnsafeSeqPut(bucket backend.Bucket, key, value []byte) {
 	if bucket.ID() != schema.Key.ID() {
 		t.UnsafePut(bucket, key, value)
@@ -202,7 +218,7 @@ func (t *heapTx) UnsafeSeqPut(bucket backend.Bucket, key, value []byte) {
 	h := t.heap
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.used.Add(h.revisions.put(key, value))
+	h.used.Add(h.revisions.put(placeOf(key), value))
 	h.entries.Store(h.revisions.entries)
 	h.written.Add(entryOverhead + int64(len(key)+len(value)))
 }
@@ -212,7 +228,7 @@ func (t *heapTx) UnsafeDelete(bucket backend.Bucket, key []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if bucket.ID() == schema.Key.ID() {
-		h.used.Add(h.revisions.remove(key))
+		h.used.Add(h.revisions.remove(placeOf(key)))
 		h.entries.Store(h.revisions.entries)
 		return
 	}

@@ -79,10 +79,10 @@ func (d *Database) fill(db *bbolt.DB) error {
 			b.FillPercent = 0.9 // the keys are in order
 			for size := 0; len(left) > 0 && size < commitBytes; left = left[1:] {
 				e := left[0]
-				if err := b.Put(e.revision, e.object); err != nil {
+				if err := b.Put(e.at.name(), e.object); err != nil {
 					return err
 				}
-				size += len(e.revision) + len(e.object)
+				size += len(e.object)
 			}
 			return nil
 		}); err != nil {

@@ -42,7 +42,7 @@ func TestDatabase(t *testing.T) {
 	}
 	own := k.Snapshot()
 	if !slices.EqualFunc(read.revisions, own.revisions, func(a, b entry) bool {
-		return bytes.Equal(a.revision, b.revision) && bytes.Equal(a.object, b.object)
+		return a.at == b.at && bytes.Equal(a.object, b.object)
 	}) || read.Revision() != k.Revision() || read.Leases() != len(own.leases) {
 		t.Errorf("revision %d and %d leases, want %d and %d, with the same history", read.Revision(), read.Leases(), k.Revision(), len(own.leases))
 	}

@@ -51,8 +51,7 @@ func ReadDatabase(path string) (s *Snapshot, err error) {
 func (s *Snapshot) Revision() int64 {
 	revision := max(s.compacted, 1)
 	if n := len(s.revisions); n > 0 {
-		last, _ := revisionOf(s.revisions[n-1].revision)
-		revision = max(revision, last.Main)
+		revision = max(revision, int64(s.revisions[n-1].at.main))
 	}
 	return revision
 }
@@ -68,7 +67,7 @@ func (s *Snapshot) readRevisions(tx *bbolt.Tx) error {
 	}
 	var all revisions
 	err := tx.Bucket(schema.Key.Name()).ForEach(func(name, object []byte) error {
-		if err := all.add(bytes.Clone(name), bytes.Clone(object)); err != nil {
+		if err := all.add(name, bytes.Clone(object)); err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
 		return nil

@@ -69,14 +69,13 @@ func (k *Keyspace) RangeReads(q *pb.RangeRequest) (read int64) {
 	}
 	withValues := !o.FastKeysOnly
 	for o.FastKeysOnly = true; left > 0; left -= o.Limit {
-		m := meter{k: k}
 		o.Limit = min(left, measuredAtATime)
 		found, err := k.store.Range(context.Background(), key, end, o)
 		if err != nil {
 			return read // the store returns the error again when it reads
 		}
-		for _, kv := range found.KVs {
-			read += m.object(kv, withValues)
+		for _, n := range k.heap.sizes(found.KVs, withValues) {
+			read += n
 		}
 		if int64(len(found.KVs)) < o.Limit {
 			break
@@ -126,8 +125,6 @@ type meter struct {
 	k    *Keyspace
 	most int64
 	puts []*pb.PutRequest // of the transaction, so far
-	// sizes are those of encoded objects by revision and key, of revisions that put more than one key.
-	sizes map[int64]map[string]int64
 }
 
 func (m *meter) verdict(read int64) error {
@@ -208,20 +205,12 @@ func (m *meter) keys(key, end []byte, o mvcc.RangeOptions, read int64) int64 {
 	if err != nil {
 		return read // the store returns the error again when it executes the command
 	}
-	for _, kv := range found.KVs {
-		if read += m.object(kv, withValues); read > m.most {
+	for _, n := range m.k.heap.sizes(found.KVs, withValues) {
+		if read += n; read > m.most {
 			break
 		}
 	}
 	return read
-}
-
-// object returns what an object takes, with or without its value.
-func (m *meter) object(kv *mvccpb.KeyValue, withValue bool) int64 {
-	if withValue {
-		return entryOverhead + m.size(kv.Key, kv.ModRevision)
-	}
-	return entryOverhead + int64(len(kv.Key))
 }
 
 // unknownPage is how many objects are read at a time at a revision that this copy does not have.
@@ -238,68 +227,27 @@ func (k *Keyspace) Fitting(q *pb.RangeRequest, most int64) (n int64) {
 	if err != nil {
 		return unknownPage
 	}
-	m := meter{k: k}
-	for read := int64(0); n < int64(len(found.KVs)); n++ {
-		kv := found.KVs[n]
-		if read += m.object(kv, true); read > most {
+	read := int64(0)
+	for _, size := range k.heap.sizes(found.KVs, true) {
+		if read += size; read > most {
 			break
 		}
+		n++
 	}
 	return max(n, 1)
 }
 
-// size returns the encoded size of an object that was put at a revision.
-func (m *meter) size(key []byte, revision int64) int64 {
-	if several := m.sizes[revision]; several != nil {
-		return several[string(key)]
+// sizes returns what objects take, with or without their values.
+func (h *heap) sizes(keys []*mvccpb.KeyValue, withValues bool) []int64 {
+	all := make([]int64, len(keys))
+	var objects [][]byte
+	if withValues {
+		objects = h.objects(keys)
 	}
-	if size, only := m.k.heap.onlyPutAt(revision); only {
-		return size
-	}
-	objects := m.k.heap.putAt(revision)
-	several := make(map[string]int64, len(objects))
-	for _, kv := range objects {
-		if own, _, err := keyAndRevision(kv); err == nil {
-			several[string(own)] = int64(len(kv))
+	for i, kv := range keys {
+		if all[i] = entryOverhead + int64(len(kv.Key)); withValues {
+			all[i] = entryOverhead + int64(len(objects[i]))
 		}
 	}
-	if m.sizes == nil {
-		m.sizes = make(map[int64]map[string]int64)
-	}
-	m.sizes[revision] = several
-	return several[string(key)]
-}
-
-// onlyPutAt returns the encoded size of the object that was put at a revision, if it is the only one.
-func (h *heap) onlyPutAt(revision int64) (size int64, only bool) {
-	first := mvcc.RevToBytes(mvcc.Revision{Main: revision}, mvcc.NewRevBytes())
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	objects := 0
-	for p, i := h.revisions.at(first); p < len(h.revisions.parts); p, i = p+1, 0 {
-		for q := h.revisions.parts[p]; i < len(q.keys); i++ {
-			switch {
-			case mvcc.BytesToRev(q.keys[i]).Main != revision:
-				return size, objects == 1
-			case q.values[i] != nil && !mvcc.IsTombstone(q.keys[i]):
-				size, objects = int64(len(q.values[i])), objects+1
-			}
-		}
-	}
-	return size, objects == 1
-}
-
-// putAt returns the encoded objects that were put at a revision.
-func (h *heap) putAt(revision int64) (objects [][]byte) {
-	first := mvcc.RevToBytes(mvcc.Revision{Main: revision}, mvcc.NewRevBytes())
-	end := mvcc.RevToBytes(mvcc.Revision{Main: revision + 1}, mvcc.NewRevBytes())
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	keys, values := h.revisions.find(first, end, 0)
-	for i, key := range keys {
-		if !mvcc.IsTombstone(key) {
-			objects = append(objects, values[i])
-		}
-	}
-	return objects
+	return all
 }

@@ -3,10 +3,10 @@ package keyspace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 
 	"go.etcd.io/etcd/server/v3/storage/backend"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
 // ErrBroken: etcd's store has panicked in the middle of a command. [Keyspace.Rebuild] continues without it.
@@ -34,10 +34,8 @@ func (k *Keyspace) Rebuild() (*Keyspace, error) {
 	contents := newHeap()
 	contents.revisions, contents.others = k.heap.revisions, k.heap.others
 	contents.used.Store(k.heap.used.Load())
-	first := mvcc.RevToBytes(mvcc.Revision{Main: k.whole + 1}, mvcc.NewRevBytes())
-	unfinished, _ := contents.revisions.find(first, []byte{0xff}, 0)
-	for _, key := range unfinished {
-		contents.used.Add(contents.revisions.remove(key))
+	for _, e := range contents.revisions.between(place{main: uint64(k.whole + 1)}, place{main: math.MaxUint64}, 0) {
+		contents.used.Add(contents.revisions.remove(e.at))
 	}
 	contents.entries.Store(contents.revisions.entries)
 	return openHeap(contents, k.tokens, func(backend.BatchTx) error { return nil })

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
 const (
@@ -89,8 +88,8 @@ func (h *heap) newest(revision, most int64) (last, bytes int64) {
 	defer h.mu.RUnlock()
 	for _, q := range slices.Backward(h.revisions.parts) {
 		for i, value := range slices.Backward(q.values) {
-			at := mvcc.BytesToRev(q.keys[i]).Main
-			n := entryOverhead + int64(len(q.keys[i])+len(value))
+			at := int64(q.places[i].main)
+			n := entryOverhead + q.places[i].bytes() + int64(len(value))
 			if at <= revision || value != nil && bytes+n > most {
 				return at, bytes
 			}

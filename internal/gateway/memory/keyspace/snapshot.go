@@ -27,8 +27,11 @@ type Snapshot struct {
 	revisions []entry // in their order
 }
 
-// entry is a revision as etcd's store has it, and the encoded object that was written at it.
-type entry struct{ revision, object []byte }
+// entry is a revision, and the encoded object that was written at it.
+type entry struct {
+	at     place
+	object []byte
+}
 
 // Snapshot returns the keys and leases with the history. It must not run beside Apply. The keys are not copied.
 func (k *Keyspace) Snapshot() *Snapshot { return k.snapshot(max(k.Compacted(), 0), k.heap.all()) }
@@ -71,7 +74,7 @@ func (s *Snapshot) Write(out io.Writer) error {
 		}
 	}
 	for _, e := range s.revisions {
-		b = append(binary.AppendUvarint(b, uint64(len(e.revision))), e.revision...)
+		b = append(binary.AppendUvarint(b, uint64(e.at.bytes())), e.at.name()...)
 		b = binary.AppendUvarint(b, uint64(len(e.object)))
 		if _, err := w.Write(b); err != nil {
 			return err
@@ -194,7 +197,7 @@ type revisions struct {
 	last    mvcc.Revision
 }
 
-// add takes the next revision, and keeps name and object. It refuses one that does not follow, and an object that is
+// add takes the next revision, and keeps the object. It refuses one that does not follow, and an object that is
 // not of that revision.
 func (r *revisions) add(name, object []byte) error {
 	at, ok := revisionOf(name)
@@ -208,7 +211,7 @@ func (r *revisions) add(name, object []byte) error {
 	case !mvcc.IsTombstone(name) && modified != at.Main:
 		return fmt.Errorf("the key %q of revision %d says that it is of %d", key, at.Main, modified)
 	}
-	r.entries, r.last = append(r.entries, entry{name, object}), at
+	r.entries, r.last = append(r.entries, entry{placeOf(name), object}), at
 	return nil
 }
 
@@ -253,7 +256,7 @@ func readObjects(r *bufio.Reader, n uint64) ([]entry, error) {
 		} else {
 			at = mvcc.Revision{Main: o.at}
 		}
-		all[i] = entry{mvcc.RevToBytes(at, mvcc.NewRevBytes()), o.object}
+		all[i] = entry{placeAt(at, false), o.object}
 	}
 	return all, nil
 }
@@ -261,7 +264,7 @@ func readObjects(r *bufio.Reader, n uint64) ([]entry, error) {
 // fill writes a snapshot into a heap, which keeps its entries.
 func (s *Snapshot) fill(tx backend.BatchTx) error {
 	for _, e := range s.revisions {
-		tx.UnsafeSeqPut(schema.Key, e.revision, e.object)
+		tx.UnsafeSeqPut(schema.Key, e.at.name(), e.object)
 	}
 	for _, e := range s.users {
 		tx.UnsafePut(userBuckets[e.bucket], e.key, e.value)
@@ -320,7 +323,7 @@ func (h *heap) all() []entry {
 	for _, q := range h.revisions.parts {
 		for i, object := range q.values {
 			if object != nil { // not removed
-				all = append(all, entry{q.keys[i], object})
+				all = append(all, entry{q.places[i], object})
 			}
 		}
 	}
@@ -341,7 +344,7 @@ func (h *heap) present() ([]entry, error) {
 			continue
 		}
 		seen[string(key)] = struct{}{}
-		if !mvcc.IsTombstone(e.revision) {
+		if !e.at.deleted() {
 			newest = append(newest, e)
 		}
 	}
