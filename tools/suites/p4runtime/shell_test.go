@@ -17,8 +17,8 @@ import (
 // address is where the switch listens.
 const address = "127.35.1.1:9559"
 
-// TestShell: the shell sets a pipeline, changes and reads tables and counters, and sends a packet; what the switch
-// refuses has the specification's code.
+// TestShell: the shell sets a pipeline, changes and reads tables, counters and registers, sends a packet and gets one;
+// what the switch refuses has the specification's code.
 func TestShell(t *testing.T) {
 	root := suite.Absolute(t, "../../..")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
