@@ -2,6 +2,7 @@ package p4
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -21,7 +22,7 @@ func (n *Node) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) er
 		named[k] = true
 	}
 	var found []dataplane.KeyedObject
-	err := n.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
+	err := n.walk(objectArrays, func(k wire.Key, _ uint32, c *cell) (bool, error) {
 		since, wanted := w.Since[k.Shard(n.options.Shards)]
 		if o := c.object(); wanted && (dataplane.Changed(&o, since) || named[k]) {
 			found = append(found, dataplane.KeyedObject{Key: k, Object: o})
@@ -54,15 +55,15 @@ func (n *Node) Import(objects []dataplane.KeyedObject, sessions []dataplane.Keye
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.together(func() error {
-		for _, o := range objects {
-			if err := n.merge(o.Key, &o.Object); err != nil {
+		for some := range slices.Chunk(objects, batch) {
+			if err := n.merge(some); err != nil {
 				return err
 			}
 		}
-		for _, s := range sessions {
-			if ok, err := n.putEntry(s.Key, &s.Session, true); err != nil {
+		for some := range slices.Chunk(sessions, batch) {
+			if done, err := n.putEntries(some, true); err != nil {
 				return err
-			} else if !ok {
+			} else if done < len(some) {
 				return fmt.Errorf("sessions: %w", dataplane.ErrFull)
 			}
 		}
@@ -70,38 +71,85 @@ func (n *Node) Import(objects []dataplane.KeyedObject, sessions []dataplane.Keye
 	})
 }
 
-// merge takes over another node's copy of an object. The caller holds the switch.
-func (n *Node) merge(k wire.Key, o *chain.Object) error {
-	var r Request
-	place, ok := n.place(k)
-	if !ok {
-		if place, ok = n.give(&r, k); !ok {
-			n.setFull(&r, true)
-			if err := n.sw.Do(&r); err != nil {
-				return err
-			}
-			return fmt.Errorf("objects: %w", dataplane.ErrFull)
-		}
-	}
-	var have [1]cell
-	readCells(&r, int(place), have[:])
-	if err := n.sw.Do(&r); err != nil {
+// merge takes over another node's copies of objects: all of them, or those before the first that has no place. The
+// caller holds the switch.
+func (n *Node) merge(objects []dataplane.KeyedObject) error {
+	places, full, err := n.placesFor(objects)
+	if err != nil {
 		return err
 	}
-	now := have[0]
-	if o.Version > now.version {
-		newer := cellOf(o)
-		newer.committed, newer.epoch, newer.reads, newer.writes = now.committed, 0, now.reads, now.writes
-		now = newer
+	have, err := n.cellsAt(places)
+	if err != nil {
+		return err
 	}
-	if o.Committed > now.committed {
-		if now.committed = o.Committed; now.version == now.committed {
-			now.epoch = uint64(o.Epoch)
+	now := make(map[uint32]cell, len(places))
+	for i, place := range places {
+		c, again := now[place]
+		if !again {
+			c = have[i]
+		}
+		c.merge(&objects[i].Object)
+		now[place] = c
+	}
+	var r Request
+	for i, place := range places {
+		if c, ok := now[place]; ok && c != have[i] {
+			writeCell(&r, place, &c)
+		}
+		delete(now, place)
+	}
+	if err := n.sw.Do(&r); err != nil || !full {
+		return err
+	}
+	return fmt.Errorf("objects: %w", dataplane.ErrFull)
+}
+
+// placesFor finds a place for each object, or makes one, until there is none left: full.
+func (n *Node) placesFor(objects []dataplane.KeyedObject) (places []uint32, full bool, err error) {
+	var r Request
+	var given []wire.Key
+	for _, o := range objects {
+		place, ok := n.place(o.Key)
+		if !ok {
+			if place, ok = n.give(&r, o.Key); !ok {
+				n.setFull(&r, true)
+				full = true
+				break
+			}
+			given = append(given, o.Key)
+		}
+		places = append(places, place)
+	}
+	if err = n.sw.Do(&r); err != nil {
+		for _, k := range given {
+			n.forgetPlace(k)
 		}
 	}
-	r = Request{}
-	writeCell(&r, place, &now)
-	return n.sw.Do(&r)
+	return places, full, err
+}
+
+// cellsAt reads some places.
+func (n *Node) cellsAt(places []uint32) ([]cell, error) {
+	cells := make([]cell, len(places))
+	var r Request
+	for i, place := range places {
+		readCells(&r, int(place), cells[i:i+1], objectArrays)
+	}
+	return cells, n.sw.Do(&r)
+}
+
+// merge takes over what is newer in another node's copy.
+func (c *cell) merge(o *chain.Object) {
+	if o.Version > c.version {
+		newer := cellOf(o)
+		newer.committed, newer.epoch, newer.reads, newer.writes = c.committed, 0, c.reads, c.writes
+		*c = newer
+	}
+	if o.Committed > c.committed {
+		if c.committed = o.Committed; c.version == c.committed {
+			c.epoch = uint64(o.Epoch)
+		}
+	}
 }
 
 // unserved makes a set of shards, none of which may be served here. The caller holds the lock.
@@ -120,45 +168,31 @@ func (n *Node) unserved(shards []uint16) (map[uint16]bool, error) {
 }
 
 // forget changes the objects of some shards, which are not served, and deletes their sessions; it calls gone, if it is
-// not nil, with each of them.
+// not nil, with each of them. change gets the first registers of a cell.
 func (n *Node) forget(
-	shards []uint16, change func(r *Request, k wire.Key, place uint32, c *cell), gone func(chain.SessionKey, chain.Session),
+	shards []uint16, arrays []string, change func(r *Request, k wire.Key, place uint32, c *cell),
+	gone func(chain.SessionKey, chain.Session),
 ) error {
-	n.mu.Lock()
-	set, err := n.unserved(shards)
-	n.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	var r Request
-	err = n.walk(func(k wire.Key, place uint32, c *cell) (bool, error) {
-		if !set[k.Shard(n.options.Shards)] {
-			return true, nil
+	var set map[uint16]bool
+	for first, more := 0, true; more; first += batch {
+		var err error
+		if set, more, err = n.forgetBatch(shards, first, arrays, change); err != nil {
+			return err
 		}
-		if _, err := n.unserved(shards); err != nil {
-			return false, err
-		}
-		change(&r, k, place, c)
-		err := n.sw.Do(&r)
-		r = Request{}
-		return err == nil, err
-	})
-	if err != nil {
-		return err
 	}
 	var sessions []chain.SessionKey
-	err = n.visitEntries(func(l *sessionEntry) (bool, error) {
+	err := n.visitEntries(func(l *sessionEntry) (bool, error) {
 		if set[l.key.Shard] {
 			sessions = append(sessions, l.key)
 		}
 		return true, nil
 	})
-	for _, k := range sessions {
+	for some := range slices.Chunk(sessions, batch) {
 		if err != nil {
 			break
 		}
 		n.mu.Lock()
-		err = n.dropEntry(k, func(s *chain.Session) bool {
+		err = n.dropEntries(some, func(k chain.SessionKey, s *chain.Session) bool {
 			if gone != nil {
 				gone(k, *s)
 			}
@@ -169,9 +203,31 @@ func (n *Node) forget(
 	return err
 }
 
+// forgetBatch changes the objects of a batch at once. No shard begins to be served meanwhile.
+func (n *Node) forgetBatch(
+	shards []uint16, first int, arrays []string, change func(r *Request, k wire.Key, place uint32, c *cell),
+) (set map[uint16]bool, more bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if set, err = n.unserved(shards); err != nil {
+		return nil, false, err
+	}
+	var r Request
+	more, err = n.walkBatch(first, arrays, func(k wire.Key, place uint32, c *cell) (bool, error) {
+		if set[k.Shard(n.options.Shards)] {
+			change(&r, k, place, c)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return set, more, n.sw.Do(&r)
+}
+
 // Doubt is [dataplane.Plane].Doubt.
 func (n *Node) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
-	err := n.forget(shards, func(r *Request, _ wire.Key, place uint32, c *cell) {
+	err := n.forget(shards, versionArrays, func(r *Request, _ wire.Key, place uint32, c *cell) {
 		if c.version != c.committed {
 			writeCell(r, place, new(cell))
 		}
@@ -192,7 +248,7 @@ func (n *Node) Doubtful(shards []uint16) ([]wire.Key, error) {
 		set[shard] = true
 	}
 	var keys []wire.Key
-	err := n.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
+	err := n.walk(versionArrays, func(k wire.Key, _ uint32, c *cell) (bool, error) {
 		if (c.version == 0 || c.version != c.committed) && set[k.Shard(n.options.Shards)] {
 			keys = append(keys, k)
 		}
@@ -203,7 +259,7 @@ func (n *Node) Doubtful(shards []uint16) ([]wire.Key, error) {
 
 // Drop is [dataplane.Plane].Drop.
 func (n *Node) Drop(shards []uint16) error {
-	return n.forget(shards, func(r *Request, k wire.Key, _ uint32, _ *cell) { n.take(r, k) }, nil)
+	return n.forget(shards, nil, func(r *Request, k wire.Key, _ uint32, _ *cell) { n.take(r, k) }, nil)
 }
 
 // Memory is [dataplane.Plane].Memory: that of the registers, which are there from the beginning.

@@ -8,6 +8,7 @@ import (
 	artefacts "github.com/netcraq/netcraq/p4"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -56,7 +57,7 @@ func (m *Harness) Clear() error {
 	if entries, err := m.entriesUsed(); err != nil {
 		return err
 	} else if entries > 0 {
-		if used, err = m.usedSlots(0, m.slots()); err != nil {
+		if used, err = m.usedEntries(0, m.slots()); err != nil {
 			return err
 		}
 	}
@@ -74,11 +75,8 @@ func (m *Harness) Clear() error {
 	for k := range m.places {
 		m.take(&r, k)
 	}
-	for way := range sessionWays {
-		for _, slot := range used {
-			r.Write(fmt.Sprintf("%s%d", regSessionID, way), slot, 0)
-			r.Write(fmt.Sprintf("%s%d", regSessionShard, way), slot, 0)
-		}
+	for _, at := range used {
+		freeEntry(&r, at)
 	}
 	r.Write(regSessionEntriesUsed, 0, 0)
 	r.Scan(regOutcomes, 0, counterArray, func(i int, _ uint64) { counted = append(counted, i) })
@@ -171,8 +169,8 @@ func (m *Harness) PutObject(k wire.Key, o chain.Object) error {
 func (m *Harness) PutSession(k chain.SessionKey, s chain.Session) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ok, err := m.putEntry(k, &s, false)
-	if err == nil && !ok {
+	done, err := m.putEntries([]dataplane.KeyedSession{{Key: k, Session: s}}, false)
+	if err == nil && done == 0 {
 		err = fmt.Errorf("session %d of shard %d: no room for an entry", k.Session, k.Shard)
 	}
 	return err
@@ -181,7 +179,7 @@ func (m *Harness) PutSession(k chain.SessionKey, s chain.Session) error {
 // AllObjects returns all objects.
 func (m *Harness) AllObjects() (map[wire.Key]chain.Object, error) {
 	objects := make(map[wire.Key]chain.Object)
-	err := m.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
+	err := m.walk(objectArrays, func(k wire.Key, _ uint32, c *cell) (bool, error) {
 		objects[k] = c.object()
 		return true, nil
 	})

@@ -1,6 +1,9 @@
 package p4
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // Names that the P4Info of p4/netcraq.p4 has for tables, actions, registers and counters.
 const (
@@ -22,8 +25,6 @@ const (
 	regShardReads  = "Node.state.shard_reads"
 	regShardWrites = "Node.state.shard_writes"
 
-	regSessionID          = "Node.state.session_id"    // and the way
-	regSessionShard       = "Node.state.session_shard" // and the way
 	regSessionSeq         = "Node.state.session_seq"
 	regSessionVersion     = "Node.state.session_version"
 	regSessionResult      = "Node.state.session_result"
@@ -50,6 +51,22 @@ var objectArrays = slices.Concat(
 	},
 	valueArrays("Node.state.value"), []string{"Node.state.object_reads", "Node.state.object_writes"},
 )
+
+// Registers of each way.
+var (
+	sessionIDs    = waysOf("Node.state.session_id")
+	sessionShards = waysOf("Node.state.session_shard")
+)
+
+func waysOf(prefix string) (names [sessionWays]string) {
+	for way := range names {
+		names[way] = prefix + strconv.Itoa(way)
+	}
+	return names
+}
+
+// versionArrays are those of versions.
+var versionArrays = objectArrays[:2]
 
 func valueArrays(prefix string) []string {
 	var names []string

@@ -137,7 +137,7 @@ func (n *Node) give(r *Request, k wire.Key) (uint32, bool) {
 
 // take is the reverse of give: the key has no place any more.
 func (n *Node) take(r *Request, k wire.Key) {
-	p, ok := n.places[k]
+	p, ok := n.forgetPlace(k)
 	if !ok {
 		return
 	}
@@ -145,10 +145,18 @@ func (n *Node) take(r *Request, k wire.Key) {
 	for _, array := range objectArrays {
 		r.Write(array, int(p), 0)
 	}
-	delete(n.places, k)
-	n.keys[p], n.used[p] = wire.Key{}, false
-	n.free = append(n.free, p)
 	n.setFull(r, false)
+}
+
+// forgetPlace makes the place of a key a free one.
+func (n *Node) forgetPlace(k wire.Key) (uint32, bool) {
+	p, ok := n.places[k]
+	if ok {
+		delete(n.places, k)
+		n.keys[p], n.used[p] = wire.Key{}, false
+		n.free = append(n.free, p)
+	}
+	return p, ok
 }
 
 func (n *Node) setFull(r *Request, full bool) {
@@ -180,7 +188,10 @@ func (n *Node) wants(left []byte) (port int, again []byte, err error) {
 	if _, ok := n.give(&r, k); !ok {
 		n.setFull(&r, true)
 	}
-	return port, again, n.sw.Do(&r)
+	if err = n.sw.Do(&r); err != nil {
+		n.forgetPlace(k) // else its frames would come back for ever
+	}
+	return port, again, err
 }
 
 // again hands a frame in again. Nothing else of the control plane is under way then: to change what frames change, too, it

@@ -25,7 +25,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, array := range append(slices.Clone(objectArrays), regOutcomes, regLease, regFull, regShardReads,
 		regShardWrites, regSessionSeq, regSessionVersion, regSessionResult, regSessionKey, regSessionOp, regSessionStatus,
-		regSessionEntriesUsed, regSessionID+"0", regSessionID+"3", regSessionShard+"0", regSessionShard+"3") {
+		regSessionEntriesUsed, sessionIDs[0], sessionIDs[3], sessionShards[0], sessionShards[3]) {
 		if _, err := n.array(array); err != nil {
 			t.Error(err)
 		}

@@ -2,7 +2,6 @@ package p4
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -48,9 +47,9 @@ func (c *cell) fields() []*uint64 {
 	return append(f, &c.reads, &c.writes)
 }
 
-// readCells adds the reading of some places in a row to r.
-func readCells(r *Request, first int, cells []cell) {
-	for i, array := range objectArrays {
+// readCells adds the reading of some places in a row to r, of the first registers of a cell.
+func readCells(r *Request, first int, cells []cell, arrays []string) {
+	for i, array := range arrays {
 		r.Visit(array, first, len(cells), func(at int, v uint64) { *cells[at-first].fields()[i] = v })
 	}
 }
@@ -71,16 +70,17 @@ func (n *Node) Object(k wire.Key) (chain.Object, bool, error) {
 	}
 	var r Request
 	var c [1]cell
-	readCells(&r, int(place), c[:])
+	readCells(&r, int(place), c[:], objectArrays)
 	err := n.sw.Do(&r)
 	return c[0].object(), err == nil, err
 }
 
-// walk visits the objects that have a place when it gets there, a batch at a time; visit may change n. It ends when visit says so.
-func (n *Node) walk(visit func(wire.Key, uint32, *cell) (bool, error)) error {
+// walk visits the objects that have a place when it gets there, a batch at a time, with the first registers of their cells.
+// It ends when visit says so.
+func (n *Node) walk(arrays []string, visit func(wire.Key, uint32, *cell) (bool, error)) error {
 	for first := 0; ; first += batch {
 		n.mu.Lock()
-		more, err := n.walkBatch(first, visit)
+		more, err := n.walkBatch(first, arrays, visit)
 		n.mu.Unlock()
 		if err != nil || !more {
 			return err
@@ -88,13 +88,14 @@ func (n *Node) walk(visit func(wire.Key, uint32, *cell) (bool, error)) error {
 	}
 }
 
-func (n *Node) walkBatch(first int, visit func(wire.Key, uint32, *cell) (bool, error)) (more bool, err error) {
+// walkBatch visits the objects of a batch; visit may change n.
+func (n *Node) walkBatch(first int, arrays []string, visit func(wire.Key, uint32, *cell) (bool, error)) (more bool, err error) {
 	if first >= len(n.keys) {
 		return false, nil
 	}
 	cells := make([]cell, min(batch, len(n.keys)-first))
 	var r Request
-	readCells(&r, first, cells)
+	readCells(&r, first, cells, arrays)
 	if err := n.sw.Do(&r); err != nil {
 		return false, err
 	}
@@ -112,7 +113,7 @@ func (n *Node) walkBatch(first int, visit func(wire.Key, uint32, *cell) (bool, e
 // Dirty is [dataplane.Plane].Dirty.
 func (n *Node) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	var dirty []dataplane.KeyedObject
-	err := n.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
+	err := n.walk(objectArrays, func(k wire.Key, _ uint32, c *cell) (bool, error) {
 		config := n.configs[k.Shard(n.options.Shards)]
 		if c.version != c.committed && (config.State != chain.Active || !config.Tail()) {
 			dirty = append(dirty, dataplane.KeyedObject{Key: k, Object: c.object()})
@@ -129,37 +130,38 @@ type sessionEntry struct {
 	chain.Session
 }
 
-// entries reads the session entries of some slots.
-func (n *Node) entries(slot, count int) ([]sessionEntry, error) {
-	found := make([][sessionWays]sessionEntry, count)
+// entryAt is the index of a way of a slot in the arrays of all entries.
+func entryAt(way, slot int) int { return way*sessionSlots + slot }
+
+// entries reads some session entries, as indices in the arrays of all entries. Those that are free are left out.
+func (n *Node) entries(at []int) ([]sessionEntry, error) {
+	found := make([]sessionEntry, len(at))
 	var r Request
-	for way := range sessionWays {
-		base := way*sessionSlots + slot
-		each := func(array string, first int, set func(*sessionEntry, uint64)) {
-			r.Scan(array, first, count, func(i int, v uint64) { set(&found[i-first][way], v) })
-		}
-		each(fmt.Sprintf("%s%d", regSessionID, way), slot, func(l *sessionEntry, v uint64) { l.key.Session = v })
-		each(fmt.Sprintf("%s%d", regSessionShard, way), slot, func(l *sessionEntry, v uint64) { l.key.Shard = uint16(v) })
-		each(regSessionSeq, base, func(l *sessionEntry, v uint64) { l.Seq = v })
-		each(regSessionVersion, base, func(l *sessionEntry, v uint64) { l.Version = v })
-		each(regSessionResult, base, func(l *sessionEntry, v uint64) { l.Result = v })
-		each(regSessionKey, base, func(l *sessionEntry, v uint64) { l.KeyLo = v })
-		each(regSessionOp, base, func(l *sessionEntry, v uint64) { l.Op = wire.Op(v) })
-		each(regSessionStatus, base, func(l *sessionEntry, v uint64) { l.Status = wire.Status(v) })
+	for i, at := range at {
+		way, slot, l := at/sessionSlots, at%sessionSlots, &found[i]
+		l.at = at
+		r.Visit(sessionIDs[way], slot, 1, func(_ int, v uint64) { l.key.Session = v })
+		r.Visit(sessionShards[way], slot, 1, func(_ int, v uint64) { l.key.Shard = uint16(v) })
+		r.Visit(regSessionSeq, at, 1, func(_ int, v uint64) { l.Seq = v })
+		r.Visit(regSessionVersion, at, 1, func(_ int, v uint64) { l.Version = v })
+		r.Visit(regSessionResult, at, 1, func(_ int, v uint64) { l.Result = v })
+		r.Visit(regSessionKey, at, 1, func(_ int, v uint64) { l.KeyLo = v })
+		r.Visit(regSessionOp, at, 1, func(_ int, v uint64) { l.Op = wire.Op(v) })
+		r.Visit(regSessionStatus, at, 1, func(_ int, v uint64) { l.Status = wire.Status(v) })
 	}
-	if err := n.sw.Do(&r); err != nil {
-		return nil, err
-	}
-	var all []sessionEntry
-	for i := range found {
+	err := n.sw.Do(&r)
+	return slices.DeleteFunc(found, func(l sessionEntry) bool { return l.key.Session == 0 }), err
+}
+
+// inSlots reads the session entries of some slots.
+func (n *Node) inSlots(slots []int) ([]sessionEntry, error) {
+	at := make([]int, 0, sessionWays*len(slots))
+	for _, slot := range slots {
 		for way := range sessionWays {
-			if l := found[i][way]; l.key.Session != 0 {
-				l.at = way*sessionSlots + slot + i
-				all = append(all, l)
-			}
+			at = append(at, entryAt(way, slot))
 		}
 	}
-	return all, nil
+	return n.entries(at)
 }
 
 // slotOf is the slot in which the program looks for a session.
@@ -172,6 +174,16 @@ func (n *Node) slotOf(k chain.SessionKey) int {
 	return int(h & uint64(n.slots()-1))
 }
 
+// slotsOf are the slots of sessions, each of them once.
+func (n *Node) slotsOf(keys []chain.SessionKey) []int {
+	slots := make([]int, len(keys))
+	for i, k := range keys {
+		slots[i] = n.slotOf(k)
+	}
+	slices.Sort(slots)
+	return slices.Compact(slots)
+}
+
 // slots is the number of slots in use. They have room for more entries than are allowed, so that few sessions collide.
 func (n *Node) slots() int {
 	slots := fewSlots
@@ -181,23 +193,17 @@ func (n *Node) slots() int {
 	return slots
 }
 
-// usedSlots lists the slots from one on that have an entry, in order.
-func (n *Node) usedSlots(first, count int) ([]int, error) {
-	used := make([]bool, count)
-	var r Request
-	for way := range sessionWays {
-		r.Scan(fmt.Sprintf("%s%d", regSessionID, way), first, count, func(slot int, _ uint64) { used[slot-first] = true })
-	}
+// usedEntries lists the session entries in use of slots in a row.
+func (n *Node) usedEntries(first, count int) ([]int, error) {
 	n.mu.Lock()
-	err := n.sw.Do(&r)
-	n.mu.Unlock()
-	var slots []int
-	for i, is := range used {
-		if is {
-			slots = append(slots, first+i)
-		}
+	defer n.mu.Unlock()
+	var at []int
+	var r Request
+	for way, array := range sessionIDs {
+		r.Scan(array, first, count, func(slot int, _ uint64) { at = append(at, entryAt(way, slot)) })
 	}
-	return slots, err
+	err := n.sw.Do(&r)
+	return at, err
 }
 
 // entriesUsed is the number of session entries.
@@ -209,45 +215,41 @@ func (n *Node) entriesUsed() (int, error) {
 	return int(used[0]), err
 }
 
-// visitEntries visits all session entries that are there during all of the call, some slots at a time. It reads which
-// slots have an entry first, because few may.
+// visitEntries visits all session entries that are there during all of the call, some slots at a time. It looks which
+// entries are in use first, because few may be.
 func (n *Node) visitEntries(visit func(*sessionEntry) (bool, error)) error {
 	const looked = 8 * batch
 	if used, err := n.entriesUsed(); err != nil || used == 0 {
 		return err
 	}
 	for first := 0; first < n.slots(); first += looked {
-		used, err := n.usedSlots(first, min(looked, n.slots()-first))
+		used, err := n.usedEntries(first, min(looked, n.slots()-first))
 		if err != nil {
 			return err
 		}
-		for len(used) > 0 {
-			end := used[0] + batch
-			together := slices.IndexFunc(used, func(slot int) bool { return slot >= end })
-			if together < 0 {
-				together = len(used)
-			}
-			more, err := n.visitSlots(used[0], used[together-1], visit)
-			if err != nil || !more {
+		for some := range slices.Chunk(used, batch) {
+			if more, err := n.visitSome(some, visit); err != nil || !more {
 				return err
 			}
-			used = used[together:]
 		}
 	}
 	return nil
 }
 
-// visitSlots visits the entries of some slots in a row.
-func (n *Node) visitSlots(first, last int, visit func(*sessionEntry) (bool, error)) (more bool, err error) {
+// visitSome visits some entries.
+func (n *Node) visitSome(at []int, visit func(*sessionEntry) (bool, error)) (more bool, err error) {
 	n.mu.Lock()
-	all, err := n.entries(first, last-first+1)
+	all, err := n.entries(at)
 	n.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
 	for i := range all {
 		if more, err := visit(&all[i]); err != nil || !more {
 			return false, err
 		}
 	}
-	return err == nil, err
+	return true, nil
 }
 
 // Sessions is [dataplane.Plane].Sessions.
@@ -255,32 +257,19 @@ func (n *Node) Sessions(visit func(chain.SessionKey, chain.Session) bool) error 
 	return n.visitEntries(func(l *sessionEntry) (bool, error) { return visit(l.key, l.Session), nil })
 }
 
-func (n *Node) find(k chain.SessionKey) (*sessionEntry, []sessionEntry, error) {
-	all, err := n.entries(n.slotOf(k), 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range all {
-		if all[i].key == k {
-			return &all[i], all, nil
-		}
-	}
-	return nil, all, nil
-}
-
 // DropSession is [dataplane.Plane].DropSession.
 func (n *Node) DropSession(k chain.SessionKey, seq uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.dropEntry(k, func(s *chain.Session) bool { return s.Seq == seq })
+	return n.dropEntries([]chain.SessionKey{k}, func(_ chain.SessionKey, s *chain.Session) bool { return s.Seq == seq })
 }
 
-// dropEntry frees a session entry if still holds for it. A frame may change the entry before this call, so the entry is
-// read and compared again while the switch takes no frames.
-func (n *Node) dropEntry(k chain.SessionKey, still func(*chain.Session) bool) error {
+// dropEntries frees the session entries that still holds for. A frame may change an entry before this call, so entries
+// are read and compared again while the switch takes no frames.
+func (n *Node) dropEntries(keys []chain.SessionKey, still func(chain.SessionKey, *chain.Session) bool) error {
 	return n.together(func() error {
-		l, _, err := n.find(k)
-		if err != nil || l == nil || !still(&l.Session) {
+		all, err := n.inSlots(n.slotsOf(keys))
+		if err != nil {
 			return err
 		}
 		used, err := n.entriesUsed()
@@ -288,11 +277,21 @@ func (n *Node) dropEntry(k chain.SessionKey, still func(*chain.Session) bool) er
 			return err
 		}
 		var r Request
-		r.Write(fmt.Sprintf("%s%d", regSessionID, l.at/sessionSlots), l.at%sessionSlots, 0)
-		r.Write(fmt.Sprintf("%s%d", regSessionShard, l.at/sessionSlots), l.at%sessionSlots, 0)
-		r.Write(regSessionEntriesUsed, 0, uint64(used-1))
+		for i := range all {
+			if l := &all[i]; slices.Contains(keys, l.key) && still(l.key, &l.Session) {
+				freeEntry(&r, l.at)
+				used--
+			}
+		}
+		r.Write(regSessionEntriesUsed, 0, uint64(used))
 		return n.sw.Do(&r)
 	})
+}
+
+// freeEntry frees a session entry, but does not count it.
+func freeEntry(r *Request, at int) {
+	r.Write(sessionIDs[at/sessionSlots], at%sessionSlots, 0)
+	r.Write(sessionShards[at/sessionSlots], at%sessionSlots, 0)
 }
 
 // together runs f while the switch takes no frames.
@@ -303,42 +302,75 @@ func (n *Node) together(f func() error) error {
 	return errors.Join(f(), n.sw.Pause(false))
 }
 
-// putEntry stores a session entry, which may exist already. It returns false if there is no room. The caller holds the switch.
-func (n *Node) putEntry(k chain.SessionKey, s *chain.Session, newer bool) (bool, error) {
-	l, others, err := n.find(k)
+// putEntries stores session entries, some of which may exist already, with newer only if that is. It returns how many
+// there was room for. The caller holds the switch.
+func (n *Node) putEntries(sessions []dataplane.KeyedSession, newer bool) (int, error) {
+	keys := make([]chain.SessionKey, len(sessions))
+	for i := range sessions {
+		keys[i] = sessions[i].Key
+	}
+	there, err := n.inSlots(n.slotsOf(keys))
 	if err != nil {
-		return false, err
+		return 0, err
+	}
+	used, err := n.entriesUsed()
+	if err != nil {
+		return 0, err
+	}
+	ways := make(map[int][]sessionEntry) // by slot
+	for _, l := range there {
+		slot := l.at % sessionSlots
+		ways[slot] = append(ways[slot], l)
 	}
 	var r Request
-	at := 0
-	if l != nil {
-		if newer && s.Seq <= l.Seq {
-			return true, nil
+	done := 0
+	for _, s := range sessions {
+		slot := n.slotOf(s.Key)
+		l, is := wayOf(ways[slot], s.Key, slot)
+		if !is {
+			if l == nil || used >= n.options.MaxSessions {
+				break
+			}
+			used++
+			ways[slot] = append(ways[slot], *l)
+			l = &ways[slot][len(ways[slot])-1]
 		}
-		at = l.at
-	} else {
-		used, err := n.entriesUsed()
-		if err != nil {
-			return false, err
+		if done++; is && newer && s.Session.Seq <= l.Seq {
+			continue
 		}
-		slot := n.slotOf(k)
-		way := 0
-		for way < sessionWays && slices.ContainsFunc(others, func(o sessionEntry) bool { return o.at/sessionSlots == way }) {
-			way++
-		}
-		if way == sessionWays || used >= n.options.MaxSessions {
-			return false, nil
-		}
-		at = way*sessionSlots + slot
-		r.Write(fmt.Sprintf("%s%d", regSessionID, way), slot, k.Session)
-		r.Write(fmt.Sprintf("%s%d", regSessionShard, way), slot, uint64(k.Shard))
-		r.Write(regSessionEntriesUsed, 0, uint64(used+1))
+		l.Session = s.Session
+		l.write(&r, !is)
 	}
-	r.Write(regSessionSeq, at, s.Seq)
-	r.Write(regSessionVersion, at, s.Version)
-	r.Write(regSessionResult, at, s.Result)
-	r.Write(regSessionKey, at, s.KeyLo)
-	r.Write(regSessionOp, at, uint64(s.Op))
-	r.Write(regSessionStatus, at, uint64(s.Status))
-	return true, n.sw.Do(&r)
+	r.Write(regSessionEntriesUsed, 0, uint64(used))
+	return done, n.sw.Do(&r)
+}
+
+// wayOf finds the entry of a session among those of its slot, or else a free one; nil: there is none.
+func wayOf(there []sessionEntry, k chain.SessionKey, slot int) (l *sessionEntry, is bool) {
+	for i := range there {
+		if there[i].key == k {
+			return &there[i], true
+		}
+	}
+	for way := range sessionWays {
+		at := entryAt(way, slot)
+		if !slices.ContainsFunc(there, func(o sessionEntry) bool { return o.at == at }) {
+			return &sessionEntry{at: at, key: k}, false
+		}
+	}
+	return nil, false
+}
+
+// write adds the writing of the entry to r.
+func (l *sessionEntry) write(r *Request, isNew bool) {
+	if isNew {
+		r.Write(sessionIDs[l.at/sessionSlots], l.at%sessionSlots, l.key.Session)
+		r.Write(sessionShards[l.at/sessionSlots], l.at%sessionSlots, uint64(l.key.Shard))
+	}
+	r.Write(regSessionSeq, l.at, l.Seq)
+	r.Write(regSessionVersion, l.at, l.Version)
+	r.Write(regSessionResult, l.at, l.Result)
+	r.Write(regSessionKey, l.at, l.KeyLo)
+	r.Write(regSessionOp, l.at, uint64(l.Op))
+	r.Write(regSessionStatus, l.at, uint64(l.Status))
 }

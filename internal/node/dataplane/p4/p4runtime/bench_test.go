@@ -2,6 +2,7 @@ package p4runtime
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -23,6 +25,7 @@ const (
 // BenchmarkNode compares a node on an engine's own socket with one that drives its switch by P4Runtime: what failover,
 // repair and copies are made of.
 func BenchmarkNode(b *testing.B) {
+	enginetest.Need(b)
 	for _, kind := range []struct {
 		name string
 		sw   func(*testing.B) p4.Switch
@@ -73,6 +76,9 @@ func benchNode(b *testing.B, sw p4.Switch) {
 		{"export", func() error {
 			return n.Export(dataplane.Everything(shards), func(wire.Key, chain.Object) error { return nil },
 				func(chain.SessionKey, chain.Session) error { return nil })
+		}},
+		{"drop", func() error { // of what is there the first time
+			return errors.Join(configure(chain.None)(), n.Drop(shards), n.Import(objects[:256], nil))
 		}},
 		{"configure", configure(chain.Active)},
 		{"renew", func() error { return n.Renew(uint64(epoch) << 40) }},
