@@ -226,8 +226,8 @@ test-kubernetes-now: kubernetes $(ETCD_TOOLS)
 	go test -C tools/kubernetes -count=1 -timeout 40m -v ./...
 
 .PHONY: test-kubernetes-storage
-test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage through the gateway; compiles them first
-	go test -C tools/suites -v -count=1 -timeout 60m ./kubernetes
+test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage through the gateway and with members, or RUN=TestMembers; compiles them first
+	go test -C tools/suites -v -count=1 -timeout 60m -run '$(or $(RUN),.)' ./kubernetes
 
 # PACKAGE=e2e and RUN=TestCtlV3Get choose tests.
 .PHONY: test-http2

@@ -29,8 +29,12 @@ type Cycle struct {
 	GetP50Ms   float64            `json:"get_p50_ms"` // of one ConfigMap, one request after the other
 	GetP99Ms   float64            `json:"get_p99_ms"`
 	GetShare   float64            `json:"get_chain_share"` // of these reads, those that the chain answered
+	GetMeanMs  float64            `json:"get_mean_ms"`
+	GetStoreMs float64            `json:"get_store_mean_ms"` // that the API server waited for its store
 	PutP50Ms   float64            `json:"update_p50_ms"`
 	PutP99Ms   float64            `json:"update_p99_ms"`
+	PutMeanMs  float64            `json:"update_mean_ms"`
+	PutStoreMs float64            `json:"update_store_mean_ms"`
 	ListP50Ms  float64            `json:"list_p50_ms"` // of all pods, consistent, while other objects are written
 	ListP99Ms  float64            `json:"list_p99_ms"`
 	WaitP50Ms  float64            `json:"list_wait_p50_ms"` // for the watch cache, by the API server's histogram

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/netcraq/netcraq/eval/statistics"
 )
 
@@ -54,10 +57,25 @@ func (c *Cluster) latency(ctx context.Context, r *Cycle) error {
 	if err != nil {
 		return err
 	}
+	last, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	r.GetStoreMs, r.PutStoreMs = atStore(&after, &before, "get"), atStore(&last, &after, "update")
+	r.GetMeanMs, r.PutMeanMs = stat.Mean(gets, nil), stat.Mean(puts, nil)
 	r.GetShare = min(1, (after.chainReads()-before.chainReads())/float64(c.o.Requests))
 	r.GetP50Ms, r.GetP99Ms = statistics.Quantile(0.5, gets), statistics.Quantile(0.99, gets)
 	r.PutP50Ms, r.PutP99Ms = statistics.Quantile(0.5, puts), statistics.Quantile(0.99, puts)
 	return nil
+}
+
+// atStore is how long the API server waited for its store, in the mean of its requests of a kind for ConfigMaps between
+// two readings, in milliseconds. Its histogram has too few buckets for a median.
+func atStore(after, before *reading, operation string) float64 {
+	const waits, milliseconds = "etcd_request_duration_seconds", 1000
+	return milliseconds * after.api.mean(before.api, waits, func(m *dto.Metric) bool {
+		return label(m, "resource") == "configmaps" && label(m, "operation") == operation
+	})
 }
 
 // timed returns the sorted durations of calls in milliseconds.

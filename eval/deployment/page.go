@@ -115,6 +115,24 @@ func (h histogram) quantile(q float64) float64 {
 	return low
 }
 
+// mean returns the mean of what a histogram has counted since an earlier page, by metrics that a test chooses; 0: nothing.
+func (p page) mean(before page, name string, of func(*dto.Metric) bool) float64 {
+	total := func(p page) (sum, n float64) {
+		for _, m := range p[name].GetMetric() {
+			if of(m) {
+				sum, n = sum+m.GetHistogram().GetSampleSum(), n+float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		return sum, n
+	}
+	sum, n := total(p)
+	sumBefore, nBefore := total(before)
+	if n == nBefore {
+		return 0
+	}
+	return (sum - sumBefore) / (n - nBefore)
+}
+
 // difference returns how much each count grew.
 func difference(now, before map[string]float64) map[string]float64 {
 	grown := make(map[string]float64)

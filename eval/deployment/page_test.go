@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 const before = `# TYPE grpc_server_handled_total counter
@@ -26,7 +28,7 @@ grpc_server_handled_total{grpc_code="OK",grpc_method="Txn"} 7
 took_seconds_bucket{verb="GET",le="0.1"} 60
 took_seconds_bucket{verb="GET",le="0.2"} 110
 took_seconds_bucket{verb="GET",le="+Inf"} 110
-took_seconds_sum{verb="GET"} 1
+took_seconds_sum{verb="GET"} 21
 took_seconds_count{verb="GET"} 110
 took_seconds_bucket{verb="WATCH",le="0.1"} 0
 took_seconds_bucket{verb="WATCH",le="0.2"} 0
@@ -55,6 +57,13 @@ func TestReadingsAreCompared(t *testing.T) {
 		if got := h.quantile(q); math.Abs(got-want) > 1e-9 {
 			t.Errorf("quantile %g: %g, want %g", q, got, want)
 		}
+	}
+	gets := func(m *dto.Metric) bool { return label(m, "verb") == "GET" }
+	if got := pages[1].mean(pages[0], "took_seconds", gets); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("the mean of 100 new values, together 20 s, is %g", got)
+	}
+	if got := pages[1].mean(pages[1], "took_seconds", gets); got != 0 {
+		t.Errorf("the mean of nothing is %g", got)
 	}
 	if got := make(histogram).quantile(0.5); got != 0 {
 		t.Errorf("quantile of nothing: %g", got)

@@ -95,6 +95,7 @@ func (c *Cycle) values() []*float64 {
 	return []*float64{
 		&c.WindowS, &c.EtcdReads, &c.EtcdWrites, &c.Proposals, &c.ChainReads, &c.ChainShare, &c.ReadyS, &c.GoneS,
 		&c.APIP50Ms, &c.APIP99Ms, &c.GetP50Ms, &c.GetP99Ms, &c.GetShare, &c.PutP50Ms, &c.PutP99Ms,
+		&c.GetMeanMs, &c.GetStoreMs, &c.PutMeanMs, &c.PutStoreMs,
 		&c.ListP50Ms, &c.ListP99Ms, &c.WaitP50Ms, &c.WaitP99Ms, &c.EtcdCPUS, &c.ChainCPU,
 		&c.GatewayCPU, &c.APICPUS,
 	}
@@ -115,7 +116,7 @@ func Title(s kubernetes.Serving) string {
 // Table returns a row for each way, and one for the paper.
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{"API server's store", "reads at etcd", "writes", "from the chain", "25 ready", "API p50", "API p99",
-		"get p50", "get p99", "update p50", "update p99", "list p50", "list wait p50",
+		"get p50", "get p99", "at the store", "update p50", "update p99", "at the store", "list p50", "list wait p50",
 		"store CPU", "chain CPU", "gateway CPU"}
 	header[4] = fmt.Sprintf("%d ready", r.Pods)
 	var rows [][]string
@@ -123,10 +124,12 @@ func (r *Result) Table() ([]string, [][]string) {
 		m := &r.Medians[i]
 		ms := func(v float64) string { return fmt.Sprintf("%.1f ms", v) }
 		s := func(v float64) string { return fmt.Sprintf("%.2f s", v) }
+		of := func(part, whole float64) string { return fmt.Sprintf("%.1f of %.1f ms", part, whole) }
 		rows = append(rows, []string{
 			Title(m.Serving), fmt.Sprintf("%.0f", m.EtcdReads), fmt.Sprintf("%.0f", m.EtcdWrites),
 			fmt.Sprintf("%.0f %%", 100*m.ChainShare), s(m.ReadyS), ms(m.APIP50Ms), ms(m.APIP99Ms), ms(m.GetP50Ms),
-			ms(m.GetP99Ms), ms(m.PutP50Ms), ms(m.PutP99Ms), ms(m.ListP50Ms), ms(m.WaitP50Ms),
+			ms(m.GetP99Ms), of(m.GetStoreMs, m.GetMeanMs), ms(m.PutP50Ms), ms(m.PutP99Ms), of(m.PutStoreMs, m.PutMeanMs),
+			ms(m.ListP50Ms), ms(m.WaitP50Ms),
 			s(m.EtcdCPUS), s(m.ChainCPU), s(m.GatewayCPU),
 		})
 	}
@@ -142,7 +145,7 @@ func (r *Result) Table() ([]string, [][]string) {
 func (r *Result) Summary() string {
 	return fmt.Sprintf("A Deployment of %d pods grows to %d, keeps them for %.0f s, and is scaled to none: medians of %d "+
 		"rounds.\nAPI p50 and p99: all requests meanwhile but watches, by the API server's histogram. get and update: one "+
-		"ConfigMap, one request after the other, afterwards. list: consistent lists of pods, %d a second beside %d writes of a "+
+		"ConfigMap, one request after the other, afterwards; means of the requests, and of the API server's waits for its store. list: consistent lists of pods, %d a second beside %d writes of a "+
 		"ConfigMap, and the time for which the API server waited for its watch cache.\nThe paper's share: reads of the 25 "+
 		"pairs that are read most. %s.", r.First, r.Pods, r.HoldS, len(r.Rounds),
 		listsPerSecond, writesPerSecond, strings.Join(r.Settings, "; "))

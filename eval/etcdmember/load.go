@@ -22,6 +22,7 @@ const (
 
 	leaderRanges   = "range, leader"
 	followerRanges = "range, followers"
+	busyRanges     = "range, followers, busy leader"
 )
 
 // place says which members a load is sent to.
@@ -38,6 +39,7 @@ type load struct {
 	etcdload.Load
 	at    place
 	alone bool // one client sends it
+	busy  bool // as many other clients put at the leader meanwhile
 }
 
 // listOf begins the keys of the i-th list.
@@ -54,7 +56,9 @@ func (o *Options) loads() []load {
 	all := []load{{Load: etcdload.Load{Name: ranges, About: about, Key: key}}}
 	if o.Members > 1 && o.Fast != "" {
 		all = append(all, load{Load: etcdload.Load{Name: leaderRanges, About: about, Key: key}, at: leader},
-			load{Load: etcdload.Load{Name: followerRanges, About: about, Key: key}, at: followers})
+			load{Load: etcdload.Load{Name: followerRanges, About: about, Key: key}, at: followers},
+			load{Load: etcdload.Load{Name: busyRanges, About: about + ", while as many clients put at the leader", Key: key},
+				at: followers, busy: true})
 	}
 	for _, l := range []etcdload.Load{
 		{Name: lists, About: fmt.Sprintf("all %d keys with a prefix", ListKeys), Prefix: true,

@@ -57,8 +57,9 @@ type Ratios struct {
 	TxnRatio      float64 `json:"txn_ratio"`
 	RangeRatio    float64 `json:"range_ratio"`
 	RangeP50Ratio float64 `json:"range_p50_ratio"`
-	LeaderRatio   float64 `json:"leader_range_ratio"`   // ranges at the leaders alone
-	FollowerRatio float64 `json:"follower_range_ratio"` // ranges at all others
+	LeaderRatio   float64 `json:"leader_range_ratio"`      // ranges at the leaders alone
+	FollowerRatio float64 `json:"follower_range_ratio"`    // ranges at all others
+	BusyRatio     float64 `json:"busy_leader_range_ratio"` // the same while clients put at the leader
 	ListRatio     float64 `json:"list_ratio"`
 	PutCPURatio   float64 `json:"put_cpu_ratio"` // as [Load.CPURatio]
 	RangeCPURatio float64 `json:"range_cpu_ratio"`
@@ -113,6 +114,8 @@ func (r *Ratios) summarise(alone bool) {
 			r.LeaderRatio = l.Ratio
 		case followerRanges:
 			r.FollowerRatio = l.Ratio
+		case busyRanges:
+			r.BusyRatio = l.Ratio
 		case lists:
 			r.ListRatio = l.Ratio
 		case puts:

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/eval/cputime"
 	"github.com/netcraq/netcraq/eval/etcdload"
@@ -78,13 +80,18 @@ func sender[C any](b *bench, clientsOf func(*cluster) []C,
 func (b *bench) round(ctx context.Context, result *Result, loads []load, round int) error {
 	own := sender(b, func(c *cluster) []*clientv3.Client { return c.clients }, (*etcdload.Plan).Run)
 	frames := sender(b, func(c *cluster) []*etcdload.FrameConn { return c.frames }, (*etcdload.Plan).RunFrames)
+	putting := loads[slices.IndexFunc(loads, func(l load) bool { return l.Name == puts })].Load
 	for i := range loads {
 		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].Name)
 		for _, kind := range []struct {
 			send   send
 			result *Ratios
 		}{{own, &result.Ratios}, {frames, &result.Frames}} {
-			pair, err := b.pair(ctx, kind.send, &loads[i], round)
+			send := kind.send
+			if loads[i].busy {
+				send = b.besidePuts(send, &putting)
+			}
+			pair, err := b.pair(ctx, send, &loads[i], round)
 			if err != nil {
 				return err
 			}
@@ -92,6 +99,26 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 		}
 	}
 	return nil
+}
+
+// besidePuts sends a load while as many clients of etcd's put at the leader.
+func (b *bench) besidePuts(other send, puts *etcdload.Load) send {
+	return func(ctx context.Context, c *cluster, l *load, round int) (w etcdload.Window, err error) {
+		clients, err := at(ctx, c, leader, c.clients)
+		if err != nil {
+			return w, err
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error {
+			_, err := b.plan().Run(ctx, clients, puts, round)
+			return err
+		})
+		group.Go(func() (err error) {
+			w, err = other(ctx, c, l, round)
+			return err
+		})
+		return w, group.Wait()
+	}
 }
 
 // pair measures a load on both clusters. The one that begins changes.

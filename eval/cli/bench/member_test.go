@@ -20,7 +20,7 @@ func TestBenchMember(t *testing.T) {
 	}
 	for _, name := range []string{
 		"put_ratio", "put_p50_ratio", "txn_ratio", "range_ratio", "range_p50_ratio", "list_ratio", "mixed_ratio",
-		"leader_range_ratio", "follower_range_ratio",
+		"leader_range_ratio", "follower_range_ratio", "busy_leader_range_ratio",
 	} {
 		var value float64
 		if err := json.Unmarshal(report[name], &value); err != nil || value <= 0 || value > 1000 {
@@ -39,7 +39,7 @@ func TestBenchMember(t *testing.T) {
 		Member, Etcd window
 		Rounds       []json.RawMessage
 	}
-	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 9 {
+	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 10 {
 		t.Fatalf("loads are %s: %v", report["loads"], err)
 	}
 	var servers, clients float64 // over all loads: a request may take less than the kernel's unit of CPU time

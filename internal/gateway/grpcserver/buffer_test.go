@@ -1,8 +1,11 @@
 package grpcserver
 
 import (
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -38,5 +41,22 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 	data, err := s.encode(wrapperspb.Bytes(make([]byte, length)))
 	if err != nil || len(data) < length || cap(data) >= 4*length {
 		t.Errorf("%d bytes with capacity %d, error %v", len(data), cap(data), err)
+	}
+}
+
+// TestChangedAnswersAreMeasuredAgain: a message that a handler sends again, after it has changed it, is encoded as it is.
+func TestChangedAnswersAreMeasuredAgain(t *testing.T) {
+	s := &Call{request: new(request), conn: &conn{server: New(Options{Codec: Proto{}})}}
+	answer := &structpb.ListValue{}
+	for range 3 {
+		answer.Values = append(answer.Values, structpb.NewStringValue(strings.Repeat("v", 1000)))
+		data, err := s.encode(answer)
+		got := new(structpb.ListValue)
+		if err == nil {
+			err = proto.Unmarshal(data[prefixBytes:], got)
+		}
+		if err != nil || !proto.Equal(got, answer) {
+			t.Fatalf("%d values of %d, %v", len(got.GetValues()), len(answer.Values), err)
+		}
 	}
 }

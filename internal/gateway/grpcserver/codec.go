@@ -11,7 +11,7 @@ import (
 
 // Codec encodes and decodes messages.
 type Codec interface {
-	// Append appends an encoded message.
+	// Append appends an encoded message, which has not changed since its size was measured.
 	Append(b []byte, m any) ([]byte, error)
 	Unmarshal(data mem.BufferSlice, m any) error
 }
@@ -34,7 +34,7 @@ func (Proto) Append(b []byte, m any) ([]byte, error) {
 	if !is {
 		return b, fmt.Errorf("%T is no message of Protocol Buffers", m)
 	}
-	return proto.MarshalOptions{}.MarshalAppend(b, message)
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, message)
 }
 
 // Unmarshal implements [Codec].

@@ -105,7 +105,7 @@ func (m *Machine) target() uint64 {
 // enter joins the view that the own object names.
 func (m *Machine) enter(view uint64) {
 	m.record.View, m.left, m.exposed = view, view, true
-	m.known = Point{}
+	m.known, m.owed = Point{}, owed{}
 	m.set = m.set[:0]
 	for _, x := range m.sample.Members {
 		m.set = append(m.set, x.ID)

@@ -7,8 +7,9 @@ type Options struct {
 	Member uint64 // the own member's ID
 	Life   uint64 // random, another one for each start of the process
 	// TTL bounds how long a member that nobody hears may read fast: its right to do so ends by nine tenths of TTL.
-	TTL   int64
-	Every int64 // the longest time between two ticks, and between two pushes of what nobody waits for
+	TTL int64
+	// Every is the longest time between two ticks. What nobody waits for is left to other members for as long.
+	Every int64
 	// Patience is how long something may wait for a push before the member leaves the view.
 	Patience int64
 	// Rest is how long a member waits after the chain has failed it before it joins again.
@@ -56,10 +57,10 @@ type Machine struct {
 
 	object object
 	known  Point // the register of the view, as far as this member knows
+	owed   owed
 	taken  uint64
 	lacks  uint64
 	since  int64 // of lacks
-	pushed int64 // when the last push was sent
 
 	reads   []uint64 // that the next bundle serves
 	bundle  bundle
@@ -129,7 +130,7 @@ func (m *Machine) Renewed(now, asked int64, s Sample, ok bool) {
 				g.floor = s.Applied.Revision
 			}
 			m.grants = append(m.grants, g)
-			m.readAll(true)
+			m.readAll(now, true)
 		}
 	}
 	m.proceed(now)
@@ -154,7 +155,7 @@ func (m *Machine) Read(now int64, id uint64) {
 		m.emit(Slow{[]uint64{id}, NoSession})
 	default:
 		m.reads = append(m.reads, id)
-		m.readAll(false)
+		m.readAll(now, false)
 	}
 }
 
@@ -193,6 +194,7 @@ func (m *Machine) Return(now int64, id uint64) {
 func (m *Machine) proceed(now int64) {
 	m.join(now)
 	m.settle(now)
+	m.look(now)
 	m.changeObject(now)
 	m.propose(now)
 	m.renew(now)

@@ -20,6 +20,14 @@ type bundle struct {
 	view  uint64
 	reads []uint64
 	valid bool // a grant was valid when the last tick before the bundle looked
+	owed  Point
+}
+
+// owed is what this member has applied, nobody waits for here, and the register did not have then.
+type owed struct {
+	point Point
+	since int64
+	due   bool // the register did not have it after a while
 }
 
 func (m *Machine) call() uint64 {
@@ -40,7 +48,6 @@ func (m *Machine) changeObject(now int64) {
 		m.failed(now)
 	default:
 		o.call, o.writes, o.next = m.call(), true, next
-		m.pushed = now
 		w := WriteObject{Call: o.call, Version: o.version, Epoch: o.epoch, Object: next}
 		w.AnyVersion = !m.on(OwnObject)
 		m.emit(w)
@@ -50,10 +57,9 @@ func (m *Machine) changeObject(now int64) {
 // nextObject returns what the own object is to be, and whether a change is due.
 func (m *Machine) nextObject(now int64) (next Object, due bool) {
 	if m.joined() {
-		behind := !m.known.covers(m.applied) && (len(m.reveals) > 0 || now-m.pushed >= m.o.Every || m.belowFloor())
 		lost := !m.object.seen || !m.object.exists // it is made again: this life has applied all that it pushed before
 		other := m.object.value.View != m.record.View
-		return Object{m.record.View, m.applied}, behind || lost || other
+		return Object{m.record.View, m.applied}, m.behind(now) || lost || other
 	}
 	if now < m.resting && !m.waits() {
 		return next, false
@@ -67,9 +73,29 @@ func (m *Machine) nextObject(now int64) (next Object, due bool) {
 // waits reports whether something waits until others cannot read fast.
 func (m *Machine) waits() bool { return m.exposed && len(m.reveals)+len(m.leaves) > 0 }
 
-// belowFloor reports whether the newest grant waits for a push.
-func (m *Machine) belowFloor() bool {
-	return len(m.grants) > 0 && m.known.Revision < m.grants[len(m.grants)-1].floor
+// behind reports whether a push is due.
+func (m *Machine) behind(now int64) bool {
+	switch {
+	case m.known.covers(m.applied):
+		return false
+	case len(m.reveals) > 0 || len(m.grants) > 0 && !m.granted(now, m.known.Revision):
+		return true
+	case m.reading():
+		return m.owed.due
+	}
+	return now-m.owed.since >= m.o.Every
+}
+
+// look reads the register when this member has had for a while what nobody waits for here. As a rule another member,
+// whose client waited for it, has pushed it. If not, this member does.
+func (m *Machine) look(now int64) {
+	switch {
+	case !m.joined():
+	case m.known.covers(m.owed.point):
+		m.owed = owed{point: m.applied, since: now}
+	case now-m.owed.since >= m.o.Every && !m.owed.due:
+		m.readAll(now, true)
+	}
 }
 
 // Written answers [WriteObject]. version is that of the key if the outcome is [Done].
@@ -128,12 +154,14 @@ func (m *Machine) answered(now int64, ok bool) {
 }
 
 // readAll reads the register for the reads that wait, or in any case.
-func (m *Machine) readAll(anyway bool) {
+func (m *Machine) readAll(now int64, anyway bool) {
 	if m.bundle.call != 0 || len(m.reads) == 0 && !anyway || !m.reading() {
 		return
 	}
-	m.bundle = bundle{m.call(), m.record.View, m.reads, m.valid}
-	m.reads = nil
+	m.bundle = bundle{call: m.call(), view: m.record.View, reads: m.reads, valid: m.valid}
+	if m.reads = nil; now-m.owed.since >= m.o.Every {
+		m.bundle.owed = m.owed.point
+	}
 	m.emit(ReadObjects{m.bundle.call, slices.Clone(m.set)})
 }
 
@@ -152,6 +180,7 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 	register, why, whole := m.register(b.view, found, ok)
 	if whole && m.joined() && b.view == m.record.View {
 		m.known = m.known.join(register)
+		m.owed.due = m.owed.due || !m.known.covers(b.owed)
 	}
 	m.miss(now, b.view, found, ok)
 	granted := m.granted(now, register.Revision)
@@ -183,7 +212,7 @@ func (m *Machine) bundled(now int64, found []Found, ok bool) {
 			m.object.seen = false
 		}
 	}
-	m.readAll(false)
+	m.readAll(now, false)
 	m.proceed(now)
 }
 

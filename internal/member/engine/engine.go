@@ -38,7 +38,8 @@ type Options struct {
 const DefaultTTL = 3 * time.Second
 
 const (
-	// every is how often the machine is called when nothing happens, and how soon a revision is pushed that nobody waits for.
+	// every is how often the machine is called when nothing happens, and how long a revision that nobody waits for is left to
+	// other members.
 	every = 50 * time.Millisecond
 	// sampleEvery is the least time between two looks at the members' records.
 	sampleEvery = 5 * time.Millisecond

@@ -51,12 +51,17 @@ func (e *Engine) sample() {
 	e.tell()
 }
 
-// follow takes a sample after each entry that the server applies, or after several.
+// follow takes a sample after each entry that the server applies, or after several. While reads are fast, nothing waits
+// for a change of the records, and each look would wake the process.
 func (e *Engine) follow() {
 	for {
 		index := e.o.Server.AppliedIndex()
 		e.sample()
-		if !retry.Sleep(e.ctx, sampleEvery) {
+		pause := sampleEvery
+		if e.Status().Reading {
+			pause = every
+		}
+		if !retry.Sleep(e.ctx, pause) {
 			return
 		}
 		select {

@@ -201,6 +201,8 @@ func TestSameErrors(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"--no-such-flag"},
+		{"--enable-v2"}, // which newer releases do not have, as the next one
+		{"--experimental-initial-corrupt-check"},
 		{"word"},
 		{"--listen-client-urls", "nonsense"},
 		{"--listen-client-urls", "http://127.0.0.1:0"},

@@ -55,7 +55,7 @@ type gateway struct {
 
 // startGateway starts $NETCRAQ, if it is set, as the gateway of an etcd until the test ends. Its chain is that of the
 // cluster file $NETCRAQ_CHAIN. With $NETCRAQ_MEMORY it is instead the gateway of a keyspace in the memory of a chain of
-// its own, and the etcd is not used.
+// its own, and the etcd is not used; nor is it with $NETCRAQ_MEMBER: see [startMember].
 func startGateway(t testing.TB, cfg *embed.Config, etcd []string) *gateway {
 	program := os.Getenv("NETCRAQ")
 	if program == "" {
@@ -63,6 +63,9 @@ func startGateway(t testing.TB, cfg *embed.Config, etcd []string) *gateway {
 			write(t, etcd)
 		}
 		return &gateway{urls: etcd}
+	}
+	if os.Getenv("NETCRAQ_MEMBER") != "" {
+		return &gateway{urls: []string{startMember(t, program, cfg)}}
 	}
 	g, arguments := new(gateway), []string{"gateway", "--log-format=json", "--listen", "127.0.0.1:0"}
 	if os.Getenv("NETCRAQ_MEMORY") != "" {
@@ -108,25 +111,27 @@ func startGateway(t testing.TB, cfg *embed.Config, etcd []string) *gateway {
 	}
 	g.urls = []string{"http://" + at}
 	if g.pages == nil {
-		awaitHealth(t, g.urls[0])
+		awaitPage(t, g.urls[0]+"/health", func(code int, _ []byte) bool { return code == http.StatusOK })
 	}
 	g.place(t.Context(), slices.DeleteFunc(slices.Clone(probed), g.wasUsed)...) // none in a memory keyspace
 	return g
 }
 
-// awaitHealth waits until a gateway answers, as the tests wait for their etcd.
-func awaitHealth(t testing.TB, url string) {
+// awaitPage waits until a page shows what a test needs.
+func awaitPage(t testing.TB, url string, shows func(code int, text []byte) bool) {
 	for {
-		answer, err := http.Get(url + "/health")
+		answer, err := http.Get(url)
 		if err == nil {
+			var text []byte
+			text, err = io.ReadAll(answer.Body)
 			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
+			if err == nil && shows(answer.StatusCode, text) {
 				return
 			}
 		}
 		select {
 		case <-t.Context().Done():
-			t.Fatalf("the gateway is not healthy: %v", err)
+			t.Fatalf("%s does not show what the test needs: %v", url, err)
 		case <-time.After(readPause):
 		}
 	}
