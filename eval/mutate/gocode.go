@@ -71,6 +71,17 @@ type Go struct {
 type goBinary struct {
 	name, path, dir string
 	args            []string
+	inherit         *os.File // as file 3; nil: none
+}
+
+// build compiles the tests of a folder of the source at root.
+func (t *goBinary) build(ctx context.Context, root, dir, overlay string) error {
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", t.path, "./"+dir)
+	build.Dir = root
+	if text, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go test -c ./%s: %w\n%s", dir, err, text)
+	}
+	return nil
 }
 
 // NewGo compiles the tests of a machine, whose mutants are all in them, in a copy of the source at root.
@@ -95,27 +106,28 @@ func NewGo(ctx context.Context, plane, root string) (_ *Go, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	overlay, err := s.overlay(filepath.Join(root, of.dir))
+	overlay, err := writeOverlay(s.temp, filepath.Join(root, of.dir), s.code.files)
 	if err != nil {
 		return nil, err
 	}
 	for i, t := range of.tests {
-		b := goBinary{t.dir, filepath.Join(s.temp, fmt.Sprint("test", i)), filepath.Join(root, t.dir), t.args}
-		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", b.path, "./"+t.dir)
-		build.Dir = root
-		if text, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go test -c ./%s: %w\n%s", t.dir, err, text)
+		b := goBinary{
+			name: t.dir, path: filepath.Join(s.temp, fmt.Sprint("test", i)), dir: filepath.Join(root, t.dir), args: t.args,
+		}
+		if err := b.build(ctx, root, t.dir, overlay); err != nil {
+			return nil, err
 		}
 		s.tests = append(s.tests, b)
 	}
 	return s, nil
 }
 
-// overlay writes the instrumented files, and the file that tells the compiler of them.
-func (s *Go) overlay(dir string) (path string, err error) {
+// writeOverlay writes files that the compiler takes in place of those of a folder, or beside them, and the file that
+// tells it of them.
+func writeOverlay(temp, dir string, files map[string]string) (path string, err error) {
 	replace := make(map[string]string)
-	for name, text := range s.code.files {
-		at := filepath.Join(s.temp, name)
+	for name, text := range files {
+		at := filepath.Join(temp, strings.ReplaceAll(name, "/", "_"))
 		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
 			return "", err
 		}
@@ -125,7 +137,7 @@ func (s *Go) overlay(dir string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(s.temp, "overlay.json")
+	path = filepath.Join(temp, "overlay.json")
 	return path, os.WriteFile(path, text, 0o600)
 }
 
@@ -143,7 +155,7 @@ func (s *Go) Try(ctx context.Context, m *Mutant) (Verdict, error) {
 	}
 	for i := range s.tests {
 		t := &s.tests[i]
-		why, err := t.run(ctx, number)
+		why, err := t.run(ctx, fmt.Sprintf("%s=%d", mutantVariable, number))
 		if err != nil {
 			return Verdict{}, err
 		}
@@ -154,13 +166,16 @@ func (s *Go) Try(ctx context.Context, m *Mutant) (Verdict, error) {
 	return Verdict{Fate: Survived}, nil
 }
 
-// run runs the tests on a mutant, and returns the end of their output if they fail.
-func (t *goBinary) run(ctx context.Context, number int) (why string, err error) {
+// run runs the tests on the mutant that a variable names, and returns the end of their output if they fail.
+func (t *goBinary) run(ctx context.Context, variable string) (why string, err error) {
 	limited, cancel := context.WithTimeout(ctx, goTestTime)
 	defer cancel()
 	c := exec.CommandContext(limited, t.path, append([]string{"-test.failfast"}, t.args...)...)
 	c.Dir = t.dir
-	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", mutantVariable, number))
+	c.Env = append(os.Environ(), variable)
+	if t.inherit != nil {
+		c.ExtraFiles = []*os.File{t.inherit}
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer
 	c.Stdout, c.Stderr = &output, &output

@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -12,6 +13,7 @@ import (
 // that the mutant closes: a test of which no message did cannot notice the mutant. At its end is a count.
 type marks struct {
 	table *ebpf.Map
+	id    ebpf.MapID
 	bytes []byte
 	blind []bool // by mutant: no register was free for its mark, so it counts as marked
 }
@@ -26,7 +28,24 @@ func newMarks(mutants int) (*marks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the map of marks: %w", err)
 	}
-	return &marks{table, make([]byte, size), make([]bool, mutants)}, nil
+	m, err := marksIn(table, mutants)
+	if err != nil {
+		return nil, errors.Join(err, table.Close())
+	}
+	return m, nil
+}
+
+// marksIn returns the marks in a map that has been made.
+func marksIn(table *ebpf.Map, mutants int) (*marks, error) {
+	info, err := table.Info()
+	if err != nil {
+		return nil, err
+	}
+	id, ok := info.ID()
+	if !ok {
+		return nil, errors.New("the kernel names no map's ID")
+	}
+	return &marks{table, id, make([]byte, info.ValueSize), make([]bool, mutants)}, nil
 }
 
 // take returns which mutants are marked, and the count, and sets both to zero.

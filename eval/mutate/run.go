@@ -44,6 +44,7 @@ const (
 	Noticed  Fate = "noticed"
 	Survived Fate = "survived"
 	Refused  Fate = "refused" // by the kernel's verifier: no node can run it
+	Equal    Fate = "equal"   // to the code, by the verifier's proof or by a [Reason]
 )
 
 // Class says more about a mutant that survived.
@@ -63,7 +64,7 @@ const (
 type Verdict struct {
 	Fate  Fate
 	Class Class  // if it survived
-	By    string // the test that noticed it
+	By    string // the test that noticed it, or what says that it is equal
 	Why   string // what the test or the verifier said
 }
 
@@ -89,13 +90,17 @@ type Result struct {
 	Classes   map[Class]int  `json:"survived_classes"`
 	Percent   float64        `json:"survived_percent"` // of those tried
 	Refused   int            `json:"refused"`          // not among those tried
+	Equal     int            `json:"equal"`            // not among those tried
+	EqualBy   map[string]int `json:"equal_by"`
+	Equals    []Survivor     `json:"equal_by_reason"`
 	Survivors []Survivor     `json:"survivors"`
 }
 
 // Survivor is a mutant that no test noticed.
 type Survivor struct {
 	Mutant
-	Class Class `json:"class,omitempty"`
+	Class  Class  `json:"class,omitempty"`
+	Reason string `json:"reason,omitempty"` // why it is equal, or which test is missing
 }
 
 // Sample is a choice of mutants.
@@ -112,8 +117,17 @@ func (s *Sample) has(m *Mutant) bool { return s.At == "" || s.At == m.Place() }
 
 // Run tries a sample of mutants and reports each verdict. First it runs the tests on the unchanged code, which has to
 // pass.
-func Run(ctx context.Context, s Subject, sample Sample, report func(m *Mutant, v Verdict)) (*Result, error) {
+func Run(
+	ctx context.Context, plane string, s Subject, sample Sample, report func(m *Mutant, v Verdict),
+) (*Result, error) {
 	all := s.Mutants()
+	reasons, err := readReasons(reasonsText)
+	if err != nil {
+		return nil, err
+	}
+	if none := stale(reasons, plane, all); len(none) > 0 {
+		return nil, fmt.Errorf("%s: no condition %q: change eval/mutate/reasons.yaml", none[0].File, none[0].Text)
+	}
 	v, err := s.Try(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -122,8 +136,9 @@ func Run(ctx context.Context, s Subject, sample Sample, report func(m *Mutant, v
 		return nil, fmt.Errorf("the unchanged code is %s by %s: %s", v.Fate, v.By, v.Why)
 	}
 	r := &Result{
-		Seed: sample.Seed, Mutants: len(all), Drawn: sample.Skip,
-		NoticedBy: make(map[string]int), Classes: make(map[Class]int), Survivors: []Survivor{},
+		Plane: plane, Seed: sample.Seed, Mutants: len(all), Drawn: sample.Skip,
+		NoticedBy: make(map[string]int), EqualBy: make(map[string]int), Classes: make(map[Class]int),
+		Survivors: []Survivor{}, Equals: []Survivor{},
 	}
 	order := rand.New(rand.NewPCG(sample.Seed, 0)).Perm(len(all))
 	for _, i := range order[min(sample.Skip, len(order)):] {
@@ -139,14 +154,29 @@ func Run(ctx context.Context, s Subject, sample Sample, report func(m *Mutant, v
 		if err != nil {
 			return nil, fmt.Errorf("%s, %q %s: %w", m.Place(), m.Text, m.Change, err)
 		}
-		r.count(m, v)
+		reason := reasonFor(reasons, plane, m)
+		if v.Fate == Survived && reason != nil && reason.Equal != "" {
+			v.Fate, v.By = Equal, "a reason"
+		}
+		r.count(m, v, reason)
 		report(m, v)
 	}
 	return r, nil
 }
 
-func (r *Result) count(m *Mutant, v Verdict) {
+func (r *Result) count(m *Mutant, v Verdict, reason *Reason) {
+	s := Survivor{Mutant: *m, Class: v.Class}
+	if reason != nil {
+		s.Reason = reason.Equal + reason.Gap
+	}
 	switch v.Fate {
+	case Equal:
+		r.Equal++
+		r.EqualBy[v.By]++
+		if reason != nil {
+			r.Equals = append(r.Equals, s)
+		}
+		return
 	case Refused:
 		r.Refused++
 		return
@@ -161,7 +191,7 @@ func (r *Result) count(m *Mutant, v Verdict) {
 		if !slices.ContainsFunc(r.Survivors, m.isLike) {
 			r.Places++
 		}
-		r.Survivors = append(r.Survivors, Survivor{*m, v.Class})
+		r.Survivors = append(r.Survivors, s)
 	}
 	r.Tried++
 	r.Percent = 100 * float64(r.Survived) / float64(r.Tried)

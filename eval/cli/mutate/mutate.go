@@ -27,6 +27,7 @@ type options struct {
 	at              string
 	seed            uint64
 	most            float64
+	own             bool
 	unreached, json bool
 }
 
@@ -37,11 +38,16 @@ func newCommand() *cobra.Command {
 		Short: cli.ShortOf("mutate"),
 		Long: `Draws mutants of a plane from a seed: its code with one condition changed. Runs the plane's tests on each until one
 fails. A mutant that no test notices survives: it is equal to the code (docs/verification.md), or a test is missing.
+eval/mutate/reasons.yaml says why mutants survive: those that are equal by it count apart.
 
 xdp (as root): a conditional jump of the bytecode is always or never taken. The tests are all vectors and random packets,
-without tags and with them. A mutant that the kernel's verifier refuses counts apart, and another one is drawn. Survivors
-have a class: "unreached", no message of the tests goes the way that the mutant closes; "slower", the results are the same,
-but the fast path leaves more messages to the slow path; "unnoticed", the results are the same.
+without tags, with them, with a rate, with the constants of CPUs that reorder loads, and with all objects in one place of
+their table; then, with --own-tests, the plane's tests in Go. Those run whose messages go the way that the mutant closes. A
+mutant that the kernel's verifier refuses counts apart, as does one that closes a way of which the verifier proves, for all
+these options and those of other nodes, that it is never taken; another one is drawn. More or fewer messages of vectors
+that take the slow path are noticed too. Survivors have a class: "unreached", no message of the tests goes the way that the
+mutant closes; "slower", the results are the same, but the fast path leaves more random packets to the slow path;
+"unnoticed", the results are the same.
 
 p4: a conditional jump of the compiled program is always or never taken. The tests are the vectors, with and without
 --relay of nodes, and random packets.
@@ -61,7 +67,8 @@ boundary. The tests are the machine's own and a bounded simulation. They are com
 	f.IntVar(&o.sample, "sample", 300, "number of mutants to try")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the sample and of the random packets")
 	f.IntVar(&o.packets, "packets", 10_000, "number of random packets for each mutant of --plane xdp or p4")
-	f.StringVar(&o.source, "source", ".", "folder of the source of NetCRAQ, for planes in Go")
+	f.StringVar(&o.source, "source", ".", "folder of the source of NetCRAQ, whose tests run")
+	f.BoolVar(&o.own, "own-tests", true, "run the tests of --plane xdp that are written in Go on mutants that nothing else notices")
 	f.IntVar(&o.skip, "skip", 0, "number of mutants of the sample to leave out, which an earlier run has drawn")
 	f.StringVar(&o.at, "at", "", "FILE:LINE, as in the list of survivors: try mutants of this line only")
 	f.DurationVar(&o.time, "time", 0, "draw no more mutants after this time (default: no limit)")
@@ -88,7 +95,11 @@ func (o *options) subject(ctx context.Context) (subject, error) {
 	case o.packets < 0:
 		return nil, cli.UsageError(fmt.Errorf("--packets %d: want 0 or more packets", o.packets))
 	case o.plane == cli.PlaneXDP:
-		return mutate.NewXDP(o.packets, o.seed)
+		root := ""
+		if o.own {
+			root = o.source
+		}
+		return mutate.NewXDP(ctx, o.packets, o.seed, root)
 	case o.plane == cli.PlaneP4:
 		return mutate.NewP4(o.packets, o.seed)
 	case mutate.IsGo(o.plane):
@@ -112,11 +123,10 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) (err error) 
 	if o.time > 0 {
 		sample.Until = t.begun.Add(o.time)
 	}
-	result, err := mutate.Run(ctx, s, sample, t.tell)
+	result, err := mutate.Run(ctx, o.plane, s, sample, t.tell)
 	if err != nil {
 		return err
 	}
-	result.Plane = o.plane
 	if o.json {
 		err = cli.PrintJSON(out, result)
 	} else {
@@ -133,6 +143,7 @@ type teller struct {
 	out                       io.Writer
 	begun, told               time.Time
 	noticed, refused, survive int
+	equal                     int
 }
 
 const tellEvery = 30 * time.Second
@@ -143,13 +154,15 @@ func (t *teller) tell(m *mutate.Mutant, v mutate.Verdict) {
 		t.noticed++
 	case mutate.Refused:
 		t.refused++
+	case mutate.Equal:
+		t.equal++
 	case mutate.Survived:
 		t.survive++
 		fmt.Fprintf(t.out, "survived: %s %s, %s: %s %s\n", m.Function, m.Place(), m.Change, m.Text, v.Class)
 	}
 	if time.Since(t.told) > tellEvery {
 		t.told = time.Now()
-		fmt.Fprintf(t.out, "%d noticed, %d survived, %d refused, %v\n", t.noticed, t.survive, t.refused,
+		fmt.Fprintf(t.out, "%d noticed, %d survived, %d equal, %d refused, %v\n", t.noticed, t.survive, t.equal, t.refused,
 			time.Since(t.begun).Round(time.Second))
 	}
 }
@@ -161,7 +174,10 @@ func (o *options) listUnreached(ctx context.Context, s *mutate.XDP, out io.Write
 	} else if v.Fate != mutate.Survived {
 		return fmt.Errorf("the unchanged code is %s by %s: %s", v.Fate, v.By, v.Why)
 	}
-	unreached := s.Unreached()
+	unreached, err := s.Unreached()
+	if err != nil {
+		return err
+	}
 	if o.json {
 		return cli.PrintJSON(out, map[string]any{"mutants": len(s.Mutants()), "unreached": unreached})
 	}
@@ -176,17 +192,17 @@ func (o *options) listUnreached(ctx context.Context, s *mutate.XDP, out io.Write
 
 func show(out io.Writer, r *mutate.Result) error {
 	table := cli.NewTable(out)
-	fmt.Fprintf(table, "plane\tmutants\tdrawn\ttried\tnoticed\tsurvived\t%%\tplaces\trefused\tseed\n")
-	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\n", r.Plane, r.Mutants, r.Drawn, r.Tried, r.Noticed,
-		r.Survived, r.Percent, r.Places, r.Refused, r.Seed)
+	fmt.Fprintf(table, "plane\tmutants\tdrawn\ttried\tnoticed\tsurvived\t%%\tplaces\tequal\trefused\tseed\n")
+	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\t%d\n", r.Plane, r.Mutants, r.Drawn, r.Tried, r.Noticed,
+		r.Survived, r.Percent, r.Places, r.Equal, r.Refused, r.Seed)
 	if err := table.Flush(); err != nil || len(r.Survivors) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintf(table, "survivor\tplace\tchange\tclass\tcondition\n")
+	fmt.Fprintf(table, "survivor\tplace\tchange\tclass\tcondition\treason\n")
 	for i := range r.Survivors {
 		m := &r.Survivors[i]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", m.Function, m.Place(), m.Change, m.Class, m.Text)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Function, m.Place(), m.Change, m.Class, m.Text, m.Reason)
 	}
 	return table.Flush()
 }

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Change changes the programs of an [Offline] node, by name, before they are loaded: to measure whether tests notice.
-type Change func(programs map[string]*ebpf.ProgramSpec) error
+// Change changes the programs of an [Offline] node, or their constants, before they are loaded: to measure whether
+// tests notice.
+type Change func(spec *ebpf.CollectionSpec) error
 
 // ErrRefused says that the kernel's verifier refuses the changed programs.
 var ErrRefused = errors.New("the kernel refuses the changed programs")
@@ -24,12 +25,23 @@ func (m *Offline) SetChange(f Change) error {
 	})
 }
 
+// Loaded returns the programs that the node runs, by name.
+func (m *Offline) Loaded() map[string]*ebpf.Program {
+	if m.tables == nil || m.nearby == nil {
+		return nil
+	}
+	return map[string]*ebpf.Program{
+		"nq_ingress": m.objects.Ingress, "nq_bundle": m.objects.Bundle, "nq_egress_test": m.objects.EgressTest,
+		"nq_set_heart": m.objects.SetHeart, "nq_nearby": m.nearby.program,
+	}
+}
+
 // apply changes programs.
 func (f Change) apply(spec *ebpf.CollectionSpec) error {
 	if f == nil {
 		return nil
 	}
-	return f(spec.Programs)
+	return f(spec)
 }
 
 // options returns how programs are loaded. A log of the verifier would take longer than the rest.

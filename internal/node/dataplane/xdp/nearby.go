@@ -119,9 +119,6 @@ func (n *Nearby) load(tables map[string]*ebpf.Map, cell int, c constants) error 
 	if err != nil {
 		return fmt.Errorf("the XDP program in this binary: %w", err)
 	}
-	if err := n.change.apply(spec); err != nil {
-		return err
-	}
 	n.stride = nearbyStride(cell)
 	areas := spec.Maps["nq_areas"]
 	areas.MaxEntries, areas.ValueSize = nearbyAreas, uint32(n.areaBytes())
@@ -129,6 +126,9 @@ func (n *Nearby) load(tables map[string]*ebpf.Map, cell int, c constants) error 
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if err := n.change.apply(spec); err != nil {
+		return err
 	}
 	for name, m := range tables {
 		s := spec.Maps[name]
