@@ -31,7 +31,7 @@ const (
 	// tries is how often a transaction is sent before its error counts: its outcome may be unknown, and it puts the same.
 	tries = 5
 	// stillFor is how long the gateways' memory must not shrink until a compaction counts as done.
-	stillFor = 5 * time.Second
+	stillFor = 15 * time.Second
 	// stillWithin bounds the wait for that.
 	stillWithin = 2 * time.Minute
 	// answersWithin bounds the wait for a restarted gateway.

@@ -142,12 +142,15 @@ func (m *moments) gap() (longest time.Duration) {
 // Table returns a row for each kill.
 func (r *Takeovers) Table() (header []string, rows [][]string) {
 	for i := range r.WriteGaps {
-		rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprintf("%.0f ms", r.WriteGaps[i]), fmt.Sprintf("%.0f ms", r.ReadGaps[i])})
+		rows = append(rows, []string{
+			fmt.Sprint(i + 1), fmt.Sprintf("%.0f ms", r.WriteGaps[i]), fmt.Sprintf("%.0f ms", r.ReadGaps[i]),
+		})
 	}
 	return []string{"kill", "no write", "no read at another gateway"}, rows
 }
 
 // Summary describes the load.
 func (r *Takeovers) Summary() string {
-	return fmt.Sprintf("The active gateway was killed while %d clients of each other gateway wrote and one read.", writersEach)
+	return fmt.Sprintf("The active gateway was killed while %d clients of each other gateway wrote and one read.",
+		writersEach)
 }

@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/platform/collector"
 )
 
 // quiet is the logger of etcd's packages. They end the process with it after an error that they do not expect; here
@@ -97,6 +99,13 @@ func (k *Keyspace) compact(revision int64) (*pb.CompactionResponse, error) {
 		return nil, err
 	}
 	k.settled.Store(&done)
+	go func() {
+		select {
+		case <-done:
+			collector.Freed()
+		case <-k.gone:
+		}
+	}()
 	return &pb.CompactionResponse{Header: k.header()}, nil
 }
 

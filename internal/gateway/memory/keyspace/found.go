@@ -110,7 +110,8 @@ func (k *Keyspace) find(q *pb.RangeRequest, most int64) (*Found, error) {
 	f := &Found{answer: a, objects: k.heap.objects(found.KVs)}
 	for i, o := range f.objects {
 		if o == nil {
-			return nil, fmt.Errorf("%w: revision %d of the key %q is not there", ErrBroken, found.KVs[i].ModRevision, found.KVs[i].Key)
+			kv := found.KVs[i]
+			return nil, fmt.Errorf("%w: revision %d of the key %q is not there", ErrBroken, kv.ModRevision, kv.Key)
 		}
 		f.size += protowire.SizeTag(rangeObjects) + protowire.SizeBytes(len(o))
 	}

@@ -36,8 +36,8 @@ func randomRange(random *rand.Rand, newest int64) *pb.RangeRequest {
 	return q
 }
 
-// TestFind: random ranges have the answers of etcd's code that decodes and encodes every object, among transactions that
-// put keys in any order and deletions, after compactions, and of a copy that was made from a snapshot.
+// TestFind: random ranges have the answers of etcd's code that decodes and encodes every object, among transactions
+// that put keys in any order and deletions, after compactions, and of a copy that was made from a snapshot.
 func TestFind(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -68,8 +68,8 @@ func TestSnapshotHasHistory(t *testing.T) {
 	k := newKeyspace(t)
 	for range 200 {
 		_, _ = apply(t, k, command(random)) // a lease may not exist
-		if random.IntN(50) == 0 {
-			compaction := &pb.CompactionRequest{Revision: k.Revision() - random.Int64N(k.Revision()-max(k.Compacted(), 0))}
+		if kept := k.Revision() - max(k.Compacted(), 0); random.IntN(50) == 0 && kept > 0 {
+			compaction := &pb.CompactionRequest{Revision: k.Revision() - random.Int64N(kept)}
 			must(t, k, &pb.InternalRaftRequest{Compaction: compaction})
 		}
 	}
