@@ -369,7 +369,7 @@ test-package: ## Install the package on three machines of namespaces with system
 
 # FROM is the version before. Without a tag it is a commit with the formats that are frozen. The newer program comes from bin/.
 UPGRADE := $(CURDIR)/out/upgrade
-FROM ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),097dfbc2e9af)
+FROM ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),7ba45d073002)
 .PHONY: test-upgrade
 test-upgrade: build ## Replace each process of FROM by that of this commit and back, under checked loads (root)
 	@[ ! -d $(UPGRADE)/from ] || git worktree remove --force $(UPGRADE)/from
