@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // planeTests are the XDP plane's own tests, which try what no vector does: transit, rates, forged tags, detours, hops,
@@ -183,7 +185,12 @@ func (p *planeTests) trace(ctx context.Context, s *XDP) (Verdict, error) {
 		firsts = append(firsts, fmt.Sprintf("%s=%d", name, first))
 	}
 	slices.Sort(firsts)
-	file := os.NewFile(uintptr(s.marks.table.FD()), "marks")
+	fd, err := unix.Dup(s.marks.table.FD()) // the file closes it
+	if err != nil {
+		return Verdict{}, err
+	}
+	file := os.NewFile(uintptr(fd), "marks")
+	defer file.Close()
 	p.reached = nil
 	for i := range p.tests {
 		t := &p.tests[i]
