@@ -26,10 +26,14 @@ func runKeyspaceChaos(ctx context.Context, out, stderr io.Writer, name string, f
 	trial := chaos.KeyspaceOptions{
 		ServedOptions: served, Dir: keyspaceDataDir, Disks: countingDisks, AcceptLosses: acceptLosses,
 		Gateway: func(l *lab.Lab, h lab.Host, dir string) []string {
-			return []string{
+			args := []string{
 				product, "keyspace", "--data-dir", dir, "--listen", gatewayAddress(h), "--member", h.Name,
-				"--controllers", strings.Join(l.Controllers(), ","), "--pins", gatewayPins(l, h),
+				"--controllers", strings.Join(l.Controllers(), ","),
 			}
+			if flags.upgradeFrom == "" { // an earlier version may not know the flag
+				args = append(args, "--pins", gatewayPins(l, h))
+			}
+			return args
 		},
 	}
 	trial.Address, trial.HistoryAddress = gatewayAddress, gatewayAddress
