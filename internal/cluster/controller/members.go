@@ -176,7 +176,7 @@ func (c *Controller) addController(ctx context.Context, in *controllerv1.Control
 		case len(set.Members) >= wire.MaxGranters:
 			return set, fmt.Errorf("a cluster has at most %d controllers, because nodes take leases from no more", wire.MaxGranters)
 		case set.Leaving.Address == one.Address || set.Leaving.Peer != "" && set.Leaving.Peer == one.Peer:
-			return set, reconfig.ErrControllersChange
+			return set, fmt.Errorf("%w: the etcd of %s is not removed yet", reconfig.ErrControllersChange, set.Leaving.Name)
 		}
 		if err := c.store.AddLearner(ctx, one.Name, one.Peer); err != nil {
 			return set, err

@@ -75,6 +75,12 @@ func (s *Store) Replace(ctx context.Context, name, peer string) error {
 	return s.AddLearner(ctx, name, peer)
 }
 
+// changeOnce bounds a change of the members. Raft may drop such a change, for example while another one is not applied
+// or the leader changes, and etcd itself then waits for it for ever. The caller tries again.
+func changeOnce(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, tryMax)
+}
+
 // AddLearner adds a member that has no vote before it has copied everything; then the members promote it. If there is a
 // member at that address, nothing changes.
 func (s *Store) AddLearner(ctx context.Context, name, peer string) error {
@@ -84,7 +90,9 @@ func (s *Store) AddLearner(ctx context.Context, name, peer string) error {
 	if m, err := s.member(ctx, peer); err != nil || m != nil {
 		return err
 	}
-	if _, err := s.client.MemberAddAsLearner(ctx, []string{s.embedded.url(peer)[0].String()}); err != nil {
+	try, cancel := changeOnce(ctx)
+	defer cancel()
+	if _, err := s.client.MemberAddAsLearner(try, []string{s.embedded.url(peer)[0].String()}); err != nil {
 		if rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrMemberNotFound) {
 			// etcd makes the number of a member of its address and the second, and one of that number was removed just now.
 			return fmt.Errorf("%w: %s was removed just now", reconfig.ErrControllersChange, name)
@@ -109,7 +117,9 @@ func (s *Store) RemoveMember(ctx context.Context, name, peer string) error {
 	if err != nil || m == nil {
 		return err
 	}
-	if _, err := s.client.MemberRemove(ctx, m.ID); err != nil {
+	try, cancel := changeOnce(ctx)
+	defer cancel()
+	if _, err := s.client.MemberRemove(try, m.ID); err != nil {
 		return fmt.Errorf("%s cannot be removed: %s", name, explainMembers(err))
 	}
 	s.log.Info("removed a controller from etcd", "name", name, "peer", peer)
@@ -173,7 +183,7 @@ func (s *Store) promote(ctx context.Context) {
 			if !m.IsLearner || m.Name == "" || m.ID == s.server.etcd.Server.MemberID() {
 				continue
 			}
-			try, cancel := context.WithTimeout(ctx, tryMax)
+			try, cancel := changeOnce(ctx)
 			_, err := s.client.MemberPromote(try, uint64(m.ID))
 			cancel()
 			if err == nil {
