@@ -10,5 +10,6 @@ import (
 func TestAdviceExists(t *testing.T) {
 	CheckAdvice(t, "../../../..", []string{
 		"eval/", "internal/cli/lab/member_flags.go", "internal/member/", "internal/tools/", "internal/verify/kubernetes/",
+		"tools/suites/kubernetes/testdata/member.go",
 	}, cli.Extensions()...)
 }
