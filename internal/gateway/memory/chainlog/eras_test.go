@@ -11,6 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/keyspace/core"
+	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -302,9 +303,16 @@ func TestMakeEra(t *testing.T) {
 	if err := e.Make(t.Context(), 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	cells, err := e.Cells(t.Context(), 2, 0, 400)
-	if err != nil || len(cells) != 300 {
-		t.Fatalf("%d cells, %v", len(cells), err)
+	if cells, err := e.Cells(t.Context(), 2, 0, 400); err != nil || len(cells) > 300 {
+		t.Errorf("%d cells, %v", len(cells), err)
+	}
+	var cells []driver.Cell
+	for len(cells) < 300 { // one call returns fewer if an answer is late
+		more, err := e.Cells(t.Context(), 2, uint64(len(cells)), 300-len(cells))
+		if err != nil {
+			t.Fatalf("%d cells, %v", len(cells), err)
+		}
+		cells = append(cells, more...)
 	}
 	for i, cell := range cells {
 		if cell.Cell != (core.Cell{}) || cell.Version == 0 {
