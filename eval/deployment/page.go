@@ -115,7 +115,8 @@ func (h histogram) quantile(q float64) float64 {
 	return low
 }
 
-// mean returns the mean of what a histogram has counted since an earlier page, by metrics that a test chooses; 0: nothing.
+// mean returns the mean of the values that a histogram has counted since an earlier page, of the metrics for which of
+// returns true. It is 0 if there are none.
 func (p page) mean(before page, name string, of func(*dto.Metric) bool) float64 {
 	total := func(p page) (sum, n float64) {
 		for _, m := range p[name].GetMetric() {

@@ -145,7 +145,8 @@ func (r *Result) Table() ([]string, [][]string) {
 func (r *Result) Summary() string {
 	return fmt.Sprintf("A Deployment of %d pods grows to %d, keeps them for %.0f s, and is scaled to none: medians of %d "+
 		"rounds.\nAPI p50 and p99: all requests meanwhile but watches, by the API server's histogram. get and update: one "+
-		"ConfigMap, one request after the other, afterwards; means of the requests, and of the API server's waits for its store. list: consistent lists of pods, %d a second beside %d writes of a "+
+		"ConfigMap, one request after the other, afterwards; means of the requests, and of the API server's waits for its "+
+		"store. list: consistent lists of pods, %d a second beside %d writes of a "+
 		"ConfigMap, and the time for which the API server waited for its watch cache.\nThe paper's share: reads of the 25 "+
 		"pairs that are read most. %s.", r.First, r.Pods, r.HoldS, len(r.Rounds),
 		listsPerSecond, writesPerSecond, strings.Join(r.Settings, "; "))

@@ -22,7 +22,7 @@ const (
 	callWithin = 2 * time.Second
 )
 
-// Takeovers is what clients of the other gateways saw when the active one was killed.
+// Takeovers has the gaps that clients of the other gateways saw when the active one was killed.
 type Takeovers struct {
 	WriteGaps []float64 `json:"write_gap_ms"` // the longest time without an acknowledged write, for each kill
 	ReadGaps  []float64 `json:"read_gap_ms"`  // without a linearizable read, at the gateway that had the longer one

@@ -115,7 +115,8 @@ func (l *Line) programs(_ context.Context, tree *Tree) error {
 	return nil
 }
 
-// kernels adds what the verifiers of other kernels processed, as far as `make test-kernels` has seen this tree's object.
+// kernels adds the instructions that the verifiers of other kernels processed, if `make test-kernels` has run on this
+// tree's object.
 func (l *Line) kernels(_ context.Context, tree *Tree) error {
 	reports, err := verified.Read(tree.Dir)
 	for _, r := range reports {

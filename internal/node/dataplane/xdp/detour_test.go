@@ -180,14 +180,11 @@ func TestTagsKeepTheRest(t *testing.T) {
 	o := testOptions(t)
 	o.Pin, o.Pods, o.Transit = "", netip.MustParseAddr("169.254.77.1"), []netip.Prefix{conformance.Net}
 	inNamespace(t, func() error {
-		p, err := Open(o)
+		p, err := openLone(o)
 		if err != nil {
 			return err
 		}
 		defer p.Close()
-		if err := configureLone(p); err != nil {
-			return err
-		}
 		if _, _, err := p.AttachPod("near2", true); err != nil {
 			return err
 		}

@@ -71,14 +71,11 @@ func TestDriversAreLookedAt(t *testing.T) {
 	o := testOptions(t)
 	o.Mode, o.Pin = Auto, ""
 	inNamespace(t, func() error {
-		p, err := Open(o)
+		p, err := openLone(o)
 		if err != nil {
 			return err
 		}
 		defer p.Close()
-		if err := configureLone(p); err != nil {
-			return err
-		}
 		p.peersWithin = time.Hour
 		far, err := netlink.LinkByName("far")
 		if err != nil {

@@ -38,14 +38,11 @@ func TestNearbyRights(t *testing.T) {
 	roottest.Need(t)
 	o := testOptions(t)
 	inNamespace(t, func() error {
-		p, err := Open(o)
+		p, err := openLone(o)
 		if err != nil {
 			return err
 		}
 		defer p.Close()
-		if err := configureLone(p); err != nil {
-			return err
-		}
 		if answered, err := send(p, putMessage(1, "v")); err != nil || !answered {
 			return fmt.Errorf("put: answered %v, %w", answered, err)
 		}

@@ -74,6 +74,18 @@ func configureLone(p *Plane) error {
 	return errors.Join(p.ConfigureAll(map[uint16]chain.ShardConfig{0: config}), p.Grant(0, dataplane.Forever))
 }
 
+// openLone opens a plane that serves shard 0 alone.
+func openLone(o Options) (*Plane, error) {
+	p, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := configureLone(p); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
 // TestTakeover closes a plane and opens it again: objects, configuration, lease and attachment are still there.
 func TestTakeover(t *testing.T) {
 	o := testOptions(t)
