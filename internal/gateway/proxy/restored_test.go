@@ -54,8 +54,12 @@ func startCachedOnce(t *testing.T, etcd string, cluster *topology.Cluster) (g *c
 		Listen: "127.0.0.1:0", Endpoints: []string{etcd}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Cache: &Cache{Chain: c, ChainName: "test", Placement: placement.Defaults()},
 	}))(t)
-	serving := make(chan error, 1)
-	go func() { serving <- s.Serve(t.Context()) }()
+	serving, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		serving <- s.Serve(t.Context())
+	}()
+	t.Cleanup(func() { <-over }) // it logs until then
 	return &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}, serving
 }
 

@@ -172,10 +172,20 @@ func (w *world) startAt(name, member string) *gateway {
 	g.Driver = d
 	ctx, cancel := context.WithCancel(w.ctx)
 	g.stop = cancel
-	go func() { g.done <- d.Run(ctx) }()
+	go func() {
+		defer close(g.done)
+		g.done <- d.Run(ctx)
+	}()
 	w.gateways[name] = g
 	w.near.Join(name, d)
-	w.t.Cleanup(cancel)
+	w.t.Cleanup(func() {
+		cancel()
+		for err := range g.done {
+			if err != nil {
+				w.t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 	return g
 }
 
