@@ -24,9 +24,11 @@ type session struct {
 // another that still runs, such as a virtual machine from a snapshot. Two clients must not share a session, so new ones
 // are drawn then: sessions of an earlier age are not used again.
 type sessions struct {
-	mu    sync.Mutex
+	mu sync.Mutex // guards all below
+
+	// idle has sessions of this age only, each once, under its own shard. A session is idle, or one call's, or lost.
 	idle  map[uint16][]*session
-	age   uint64
+	age   uint64        // only rises
 	apart time.Duration // of the wall clock from the boot clock, at the last look
 }
 

@@ -42,37 +42,48 @@ type Gateway struct {
 	met      met
 }
 
-// life is the state of a gateway during one session.
+// life is the state of a gateway during one session. See [Gateway.CheckInvariants].
 type life struct {
 	lease       string // the session's, and its name
 	create, mod int64  // revisions of the session key
-	over        bool   // the session is certainly gone
+	over        bool   // the session is certainly gone; it stays so
 	serving     bool
-	bit         uint8
-	placed      map[string]int64 // the directory: instances of placed keys
-	closed      bool             // no object is read any more
-	unsure      bool             // a client of etcd may have deleted entries; the gateway does not begin to serve
-	bitCreate   int64            // create_revision of the key of its bit, since it is bound
-	bound       bool             // it has its bit
-	known       bool             // the directory was that of the gateway's timeline, and open, since the session began
-	seen        int64            // revision of the directory
-	changes     []Change         // that own writes do not all follow yet
-	follows     int64            // up to here all own writes follow the directory
-	foreign     int64            // the newest change for which another session may wait
-	acked       int64            // up to here etcd knows that
-	acking      bool
-	keys        map[string]*own
-	suspects    map[string]bool // keys with bits that may need a clean-up
-	cleaning    map[string]bool
-	placing     map[string]bool
 	polls       []func() // checks for acknowledgements
-	unknown     []*write // of unknown outcome, to be fenced
-	fencing     bool
-	ranged      map[*write]bool // under way, with spans
-	open        func()          // opens the session, without the rule that it comes first
-	late        int             // ticks until then
-	free        bool            // nothing is placed, so nothing has to be pushed
-	freeing     bool
+	open        func()   // opens the session, without the rule that it comes first
+	late        int      // ticks until then
+
+	// The bit in objects. bitCreate is of the present binding.
+	bit       uint8
+	bitCreate int64 // create_revision of the key of its bit, since it is bound
+	bound     bool  // it has its bit
+
+	// The directory up to the revision seen, which only rises.
+	placed  map[string]int64 // instances of placed keys
+	seen    int64
+	known   bool // the directory was that of the gateway's timeline, and open, since the session began
+	closed  bool // no object is read any more
+	unsure  bool // a client of etcd may have deleted entries; the gateway does not begin to serve
+	free    bool // nothing is placed, so nothing has to be pushed; not while closed
+	freeing bool
+
+	// How far own writes follow the directory: acked <= follows <= seen, and foreign <= seen. changes, in the order of
+	// their revisions, are those that not all do yet.
+	changes []Change
+	follows int64 // up to here all own writes follow the directory
+	foreign int64 // the newest change for which another session may wait
+	acked   int64 // up to here etcd knows that
+	acking  bool
+
+	// Writes under way are of this session. Each is in keys for each of its keys, those with spans also in ranged.
+	keys    map[string]*own
+	ranged  map[*write]bool
+	unknown []*write // of unknown outcome, to be fenced
+	fencing bool
+
+	// By key, what is under way beside writes.
+	suspects map[string]bool // keys with bits that may need a clean-up
+	cleaning map[string]bool
+	placing  map[string]bool
 }
 
 // An entry of the directory is the instance and the session that placed the key.

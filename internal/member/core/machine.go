@@ -26,43 +26,55 @@ const (
 	Local             // anything else that the own store has
 )
 
-// Machine is one life of a member. All methods but [Machine.Actions] and [Machine.Status] are events.
+// Machine is one life of a member. All methods but [Machine.Actions], [Machine.Status] and [Machine.CheckInvariants] are
+// events.
 type Machine struct {
 	o       Options
 	actions []Action
 	calls   uint64 // number of the last call of the chain
 
+	// What the operator wants. While something of leaves waits, the member has joined no view.
 	want    bool
 	leaves  []leave
 	resting int64 // until when the member does not join
 
+	// The newest sample, state and own are of it. own has been in all samples since ownSince. applied never falls.
 	sample   Sample
 	sampled  bool
 	state    State
-	own      Record // of this member in the sample
-	ownSince int64  // since when samples have shown it
+	own      Record
+	ownSince int64
 	applied  Point
 
-	record   Record // that this member wants to have; its serial is the last proposal's
-	sent     Record // the last proposal
-	sentAt   int64
-	drawn    uint64 // numbers and serials
-	set      []uint64
-	exposed  bool   // others may read fast in a view for which the own object counts
-	left     uint64 // that view; 0: of an earlier life
+	// The own record. record is what this member wants to have: with a view it has a number too. sent is the last
+	// proposal, whose serial is record's. drawn only rises.
+	record Record
+	sent   Record
+	sentAt int64
+	drawn  uint64 // numbers and serials
+
+	// The own view. left is the view that this member joined last, and set its members, of which it is one. Others may
+	// read fast in it while exposed: from before it joins until all of set have left, or its object does not count.
+	set     []uint64
+	exposed bool
+	left    uint64 // 0: of an earlier life
+
+	// The right to read fast, in the order in which it was asked for. Without a view there is none.
 	renewing bool
 	asked    int64 // the last renewal
 	grants   []grant
 	valid    bool // a grant was valid at the last tick
 
+	// The register of the view. known never falls in a view, and the register has at least known.
 	object object
-	known  Point // the register of the view, as far as this member knows
+	known  Point
 	owed   owed
 	taken  uint64
 	lacks  uint64
 	since  int64 // of lacks
 
-	reads   []uint64 // that the next bundle serves
+	// What waits: reads for the bundle after the present one, reveals in the order in which they were asked for.
+	reads   []uint64
 	bundle  bundle
 	reveals []reveal
 	looking bool // [Look] has been asked for

@@ -101,6 +101,9 @@ func checkSent(t *testing.T, s chain.Send) {
 
 func checkObjects(t *testing.T, node *chain.Node, before map[wire.Key]chain.Object) {
 	t.Helper()
+	if err := node.CheckInvariants(); err != nil {
+		t.Error(err)
+	}
 	for key, o := range node.Objects() {
 		if old := before[key]; o.Committed > o.Version || o.Version < old.Version || o.Committed < old.Committed {
 			t.Errorf("object %v went from %+v to %+v", key, old, *o)

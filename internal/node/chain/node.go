@@ -10,11 +10,11 @@ import (
 
 // Object is one key's state at a node. It is clean iff Version == Committed.
 type Object struct {
-	Version   uint64 // newest applied
-	Committed uint64 // newest known committed
+	Version   uint64 // newest applied; it never falls (I2)
+	Committed uint64 // newest known committed: at most Version (I1), and it never falls (I2)
 	Epoch     uint32 // of the configuration in which it became clean, here or where it was copied from; 0 while it is dirty
-	Tombstone bool
-	Value     []byte
+	Tombstone bool   // the newest version deleted the key
+	Value     []byte // of the newest version, of at most Options.CellBytes; empty if the key does not exist
 	Reads     uint64 // answered from this copy
 	Writes    uint64 // versions applied
 }
@@ -41,10 +41,11 @@ type SessionKey struct {
 	Shard   uint16
 }
 
-// Session is the entry of a session in one shard: the last write in it.
+// Session is the entry of a session in one shard: the last write in it. It is zero if there was none yet
+// (Options.EarlySessions).
 type Session struct {
-	Seq     uint64
-	Version uint64 // that the write got; of a refused write: the version that refused it
+	Seq     uint64 // of that write; it never falls
+	Version uint64 // that the write got, 1 or more; of a refused write: the version that refused it
 	Result  uint64 // ADD: the new value; else the write's [Digest], 0 if it is not known
 	KeyLo   uint64 // of the key written, so that a session cannot be misused for another
 	Op      wire.Op
@@ -70,15 +71,23 @@ type Counter struct {
 type Node struct {
 	options  Options
 	shards   []shard
+	counters Counters
+	answered Credits
+
+	// The state of the chains. There are at most options.MaxObjects objects and options.MaxSessions sessions, but for
+	// those that were placed. See [Object] and [Session] for what holds of each.
 	objects  map[wire.Key]*Object
 	sessions map[SessionKey]Session
-	owners   map[SessionKey]uint16 // by entry: the number of its holder; entries copied from another node have none
-	holders  map[uint16]*holder
-	counters Counters
-	renewed  uint64 // the last [Node.Renew]
-	latest   uint64 // the latest end of any [Node.Renew]
-	heart    *heart // nil: no heartbeats are taken
-	answered Credits
+
+	// Who holds the sessions (W14). Each entry of owners is one of sessions, and is counted once, in the holder that it
+	// names. Sessions copied from another node have no owner.
+	owners  map[SessionKey]uint16
+	holders map[uint16]*holder
+
+	// The leases. renewed, the last [Node.Renew], is at most latest, the latest end of any.
+	renewed uint64
+	latest  uint64
+	heart   *heart // nil: no heartbeats are taken
 }
 
 type shard struct {

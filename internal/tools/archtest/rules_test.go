@@ -22,7 +22,7 @@ import (
 const rules = module + gateway + "/core"
 
 // forSimulations names rules. So do the methods String, for traces.
-var forSimulations = []string{"RuleNames"}
+var forSimulations = []string{"RuleNames", "(*Gateway).CheckInvariants", "(*life).checkWrites"}
 
 // checked is a package of the product's program with its types.
 type checked struct {

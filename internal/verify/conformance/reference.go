@@ -128,6 +128,9 @@ func (t *Reference) Nearby(key wire.Key) (NearbyRead, bool, error) {
 
 // State implements [Target].
 func (t *Reference) State() (State, error) {
+	if err := t.node.CheckInvariants(); err != nil {
+		return State{}, err
+	}
 	s := State{
 		Objects:  make(map[wire.Key]chain.Object),
 		Sessions: make(map[chain.SessionKey]chain.Session),

@@ -274,6 +274,9 @@ func (w *world) run(p *process, do func()) {
 			w.perform(p, e)
 		}
 	}
+	if err := p.core.CheckInvariants(); err != nil {
+		w.broken("invariant: %s: %v", p, err)
+	}
 }
 
 func (w *world) perform(p *process, e core.Effect) {

@@ -175,6 +175,9 @@ func (l *life) event(do func()) {
 			l.perform(a)
 		}
 	}
+	if err := l.core.CheckInvariants(); err != nil && l.m.w.result.Broken == "" {
+		l.m.w.result.Broken = fmt.Sprintf("%v: %v", l, err)
+	}
 	s := l.core.Status(l.now())
 	l.calm = l.calm || s.Reading && l.m.w.calm
 	if s.Reading && s.Joined != l.on {

@@ -44,7 +44,11 @@ type chainPlane struct {
 	options chain.Options
 	node    *chain.Node
 	out     []chain.Send
+	taken   uint // messages
 }
+
+// checkedEvery is how many messages a node takes between two looks at the whole of its state.
+const checkedEvery = 16
 
 func (p *chainPlane) reset() error {
 	p.node = chain.New(p.options)
@@ -69,6 +73,9 @@ func (p *chainPlane) receive(now uint64, in packet, out []packet) ([]packet, err
 	for i := range p.out {
 		s := &p.out[i]
 		out = append(out, packet{p.self, s.To, s.Message.Append(nil)})
+	}
+	if p.taken++; p.taken%checkedEvery == 0 {
+		return out, p.node.CheckInvariants()
 	}
 	return out, nil
 }
