@@ -140,6 +140,9 @@ func (m *machine) Snapshot() (uint64, func(io.Writer) error, error) {
 	return m.batches.Whole(), m.g.space.Snapshot().Write, nil
 }
 
+// Whole implements [driver.Machine].
+func (m *machine) Whole() uint64 { return m.batches.Whole() }
+
 // runOnDisk runs the gateway of a keyspace on disks.
 func (g *Gateway) runOnDisk(ctx context.Context) error {
 	elected, done := make(chan *client.Lock), make(chan struct{})

@@ -38,6 +38,7 @@ type Options struct {
 	RecoverAfter    time.Duration // how long a recovery is due before one begins; 0: 300 ms
 	ReplaceAfter    time.Duration // how long a disk is silent before another takes its place; 0: a minute
 	CheckpointBytes int64         // of the log on disk after which a checkpoint follows; 0: 64 MiB
+	KeepEntries     uint64        // applied entries that stay in memory, about; 0: 1024
 }
 
 // Driver is a gateway of a keyspace with a disk.
@@ -75,6 +76,7 @@ type Driver struct {
 	unsynced bool // there are writes that are not being flushed
 
 	fetching, saving, registering bool
+	saved                         uint64               // the entry whose state is being saved, if saving
 	again                         map[string]time.Time // when something that failed may be tried again
 	reminder                      *time.Timer          // of what counts
 	heard                         map[core.Disk]time.Time
@@ -108,6 +110,7 @@ func Open(o Options) (*Driver, error) {
 	set(&o.RecoverAfter, 300*time.Millisecond)
 	set(&o.ReplaceAfter, time.Minute)
 	set(&o.CheckpointBytes, 64<<20)
+	set(&o.KeepEntries, 1024)
 	j, err := journal.Open(o.Dir, o.Keyspace, o.ID, o.Member)
 	if errors.Is(err, journal.ErrDamaged) {
 		folder, failed := journal.SetAside(o.Dir)

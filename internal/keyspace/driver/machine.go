@@ -15,9 +15,10 @@ type Machine interface {
 	Apply(first uint64, entries []journal.Entry) error
 	// Enter says that the entries that follow are of an era. Batches of earlier ones that are not applied yet may be lost.
 	Enter(era uint64)
-	// Snapshot returns the index of an entry that was applied, and writes the state of it, beside later calls of Apply.
-	// [Batches.Whole] says which entries can be that one.
+	// Snapshot returns the index of Whole, and writes the state of that entry, beside later calls of Apply.
 	Snapshot() (index uint64, write func(io.Writer) error, err error)
+	// Whole is the last entry that was applied with all of its batch: [Batches.Whole]. Entries behind it are kept in memory.
+	Whole() uint64
 }
 
 // A payload begins with what it is of its batch.

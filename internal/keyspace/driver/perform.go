@@ -183,7 +183,7 @@ func (d *Driver) enter(a core.Enter) error {
 		d.applied = index
 	}
 	d.o.Machine.Enter(a.Era)
-	d.base, d.tail = d.applied, append([]journal.Entry(nil), d.journal.Entries(last)[d.applied-index:]...)
+	d.base, d.tail = d.applied, append([]journal.Entry(nil), d.journal.Entries(d.applied, last)...)
 	d.o.Logger.Info("this gateway follows an era of the keyspace", "era", a.Era, "entry", last)
 	return nil
 }
@@ -202,11 +202,17 @@ func (d *Driver) advance(to uint64) error {
 	return nil
 }
 
-// trim forgets the entries that are applied and written.
+// trim forgets the entries that are applied and written. A checkpoint needs those behind its state.
 func (d *Driver) trim() {
-	const keep = 1024
-	if n := d.applied - d.base; n > keep && uint64(len(d.tail)) < 2*n {
+	if n := d.applied - d.base; n > d.o.KeepEntries && uint64(len(d.tail)) < 2*n {
 		d.base, d.tail = d.applied, append([]journal.Entry(nil), d.tail[n:]...)
+	}
+	to, held := min(d.applied, d.o.Machine.Whole()), uint64(d.journal.Held())
+	if d.saving {
+		to = min(to, d.saved)
+	}
+	if first := d.journal.Stored().Last.Index - held; to > first+d.o.KeepEntries && 2*(to-first) > held {
+		d.journal.Forget(to)
 	}
 }
 
@@ -288,7 +294,7 @@ func (d *Driver) checkpoint() {
 		d.failed("checkpoint", err)
 		return
 	}
-	d.saving = true
+	d.saving, d.saved = true, index
 	d.beside(func() {
 		c, err := d.journal.Prepare(index, write)
 		if !d.post(func() {

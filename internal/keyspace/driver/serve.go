@@ -115,8 +115,7 @@ func (d *Driver) Fetch(ctx context.Context, era, index uint64) (c Content, err e
 		case to <= before:
 			return p, ErrRefused // the entry's term is not known any more
 		default:
-			entries := d.journal.Entries(to)
-			p.Term = entries[len(entries)-1].Term
+			p.Term = d.journal.Term(to)
 		}
 		return p, nil
 	})

@@ -34,12 +34,13 @@ type world struct {
 	log *logs
 	dir string
 
-	poll     time.Duration // of gateways that start; 0: as usual
-	recover  time.Duration // likewise
-	near     *local.Near
-	gateways map[string]*gateway // those that run
-	terms    uint64
-	acked    []string
+	poll       time.Duration // of gateways that start; 0: as usual
+	recover    time.Duration // likewise
+	checkpoint int64         // likewise
+	near       *local.Near
+	gateways   map[string]*gateway // those that run
+	terms      uint64
+	acked      []string
 }
 
 type gateway struct {
@@ -59,7 +60,7 @@ func newWorld(t *testing.T, ring int) *world {
 	chain := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
 	return &world{
 		t: t, ctx: ctx, log: &logs{Eras: chainlog.NewEras(chain, nil, "default", 7, ring)}, dir: t.TempDir(),
-		near: near, gateways: make(map[string]*gateway),
+		near: near, gateways: make(map[string]*gateway), checkpoint: 4 << 10,
 	}
 }
 
@@ -145,6 +146,8 @@ func (m *machine) Snapshot() (uint64, func(io.Writer) error, error) {
 	}, nil
 }
 
+func (m *machine) Whole() uint64 { return m.b.Whole() }
+
 func (m *machine) shown() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +166,8 @@ func (w *world) startAt(name, member string) *gateway {
 	g := &gateway{m: &machine{}, done: make(chan error, 1)}
 	d, err := driver.Open(driver.Options{
 		Dir: filepath.Join(w.dir, name), Keyspace: "default", ID: 7, Member: member, Address: name, Record: w.near,
-		Log: w.log, Peers: w.near, Machine: g.m, CheckpointBytes: 4 << 10, ReplaceAfter: time.Second, PollEvery: w.poll, RecoverAfter: w.recover,
+		Log: w.log, Peers: w.near, Machine: g.m, CheckpointBytes: w.checkpoint, ReplaceAfter: time.Second, PollEvery: w.poll,
+		RecoverAfter: w.recover, KeepEntries: 4,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("gateway", name),
 	})
 	if err != nil {

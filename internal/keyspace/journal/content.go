@@ -31,8 +31,9 @@ var ErrContent = errors.New("the content of a disk is damaged or incomplete")
 
 // encoder writes a content.
 type encoder struct {
-	w   io.Writer
-	sum uint32
+	w       io.Writer
+	sum     uint32
+	entries uint64 // their number, so far
 }
 
 func (e *encoder) frame(kind byte, data []byte) error {
@@ -74,14 +75,20 @@ func (e *encoder) begin(index uint64, state func(io.Writer) error) error {
 	return e.frame(frameBehind, nil)
 }
 
-// end writes the entries behind the state.
+// entry writes an entry behind the state.
+func (e *encoder) entry(x Entry) error {
+	e.entries++
+	return e.frame(frameEntry, append(binary.AppendUvarint(nil, x.Term), x.Payload...))
+}
+
+// end writes the last entries.
 func (e *encoder) end(entries []Entry) error {
 	for _, x := range entries {
-		if err := e.frame(frameEntry, append(binary.AppendUvarint(nil, x.Term), x.Payload...)); err != nil {
+		if err := e.entry(x); err != nil {
 			return err
 		}
 	}
-	return e.frame(frameEnd, binary.AppendUvarint(nil, uint64(len(entries))))
+	return e.frame(frameEnd, binary.AppendUvarint(nil, e.entries))
 }
 
 // decoder reads a content: its state first, as an [io.Reader], and then the entries.
@@ -151,25 +158,44 @@ func (d *decoder) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// skip goes to the entries.
+func (d *decoder) skip() error {
+	_, err := io.Copy(io.Discard, d)
+	return err
+}
+
+// entry returns the next entry behind the state, or its end and the number of entries.
+func (d *decoder) entry() (e Entry, end bool, n uint64, err error) {
+	kind, data, err := d.frame()
+	if err != nil {
+		return e, false, 0, err
+	}
+	number, size := binary.Uvarint(data)
+	switch {
+	case size <= 0:
+	case kind == frameEnd && size == len(data):
+		return e, true, number, nil
+	case kind == frameEntry:
+		return Entry{number, data[size:]}, false, 0, nil
+	}
+	return e, false, 0, ErrContent
+}
+
 // entries returns the entries behind the state, which is skipped, to the end of the content.
 func (d *decoder) entries() (all []Entry, err error) {
-	if _, err := io.Copy(io.Discard, d); err != nil {
+	if err := d.skip(); err != nil {
 		return nil, err
 	}
 	for {
-		kind, data, err := d.frame()
-		if err != nil {
-			return nil, err
-		}
-		number, size := binary.Uvarint(data)
+		e, end, n, err := d.entry()
 		switch {
-		case size <= 0:
+		case err != nil:
+			return nil, err
+		case end && n != uint64(len(all)):
 			return nil, ErrContent
-		case kind == frameEnd && number == uint64(len(all)) && size == len(data):
+		case end:
 			return all, nil
-		case kind != frameEntry:
-			return nil, ErrContent
 		}
-		all = append(all, Entry{number, data[size:]})
+		all = append(all, e)
 	}
 }

@@ -8,6 +8,9 @@
 // the write-ahead log begins: a checkpoint replaces the content by an equal one whose state is newer, so that the log
 // before it can be removed.
 //
+// Entries leave memory by [Journal.Forget] once the disk has them. The journal knows where each one is in its files, and
+// [Journal.Content] reads it there.
+//
 // Checksums find what a disk has changed. Then the directory counts as lost: [SetAside] keeps its files, and the next
 // [Open] draws another identity. A flipped bit inside a record that has a whole sector of zeros looks like a torn end.
 package journal

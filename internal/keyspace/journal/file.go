@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
@@ -45,11 +46,80 @@ func contents(dir string) (at []uint64, err error) {
 // stays open until nobody reads it.
 type content struct {
 	file    *os.File // nil: there is no state
+	at      uint64   // the index in the write-ahead log of the record that stores it; 0: there is no such record
 	state   uint64   // the index of the state
-	entries []Entry
+	runs    []run    // of all entries behind it
+	forgot  uint64   // entries up to this one are on the disk only
+	entries []Entry  // behind forgot
 }
 
-func (c *content) last() uint64 { return c.state + uint64(len(c.entries)) }
+// run is entries of one term, one behind the other in the write-ahead log or in the content's file.
+type run struct {
+	first uint64 // the index of the first entry
+	at    uint64 // of that entry in the write-ahead log; 0: the entries are in the content's file
+	term  uint64
+}
+
+// contentOf is a content whose entries are all in the file.
+func contentOf(file *os.File, state uint64, entries []Entry) content {
+	c := content{file: file, state: state, forgot: state, entries: make([]Entry, 0, len(entries))}
+	for _, e := range entries {
+		c.add(0, e)
+	}
+	return c
+}
+
+func (c *content) last() uint64 { return c.forgot + uint64(len(c.entries)) }
+
+// add adds an entry, which the write-ahead log has at an index.
+func (c *content) add(at uint64, e Entry) {
+	index, follows := c.last()+1, false
+	if n := len(c.runs); n > 0 {
+		r := &c.runs[n-1]
+		follows = r.term == e.Term && (r.at == 0 && at == 0 || r.at > 0 && r.at+index-r.first == at)
+	}
+	if !follows {
+		c.runs = append(c.runs, run{index, at, e.Term})
+	}
+	c.entries = append(c.entries, e)
+}
+
+// cut drops the entries behind an index.
+func (c *content) cut(to uint64) {
+	for n := len(c.runs); n > 0 && c.runs[n-1].first > to; n-- {
+		c.runs = c.runs[:n-1]
+	}
+	c.forgot = min(c.forgot, to)
+	c.entries = slices.Clip(c.entries[:to-c.forgot])
+}
+
+// written is the last entry that the disk has if the write-ahead log is written up to an index.
+func (c *content) written(to uint64) uint64 {
+	if c.at > to {
+		return c.state
+	}
+	last := c.last()
+	for _, r := range slices.Backward(c.runs) {
+		if r.at <= to {
+			if r.at > 0 {
+				last = min(last, r.first+to-r.at)
+			}
+			return last
+		}
+		last = r.first - 1
+	}
+	return last
+}
+
+// term is that of an entry.
+func (c *content) term(index uint64) uint64 {
+	for _, r := range slices.Backward(c.runs) {
+		if r.first <= index {
+			return r.term
+		}
+	}
+	return 0
+}
 
 // Arrived is a content of another disk, whole and synced, that is not part of the journal yet.
 type Arrived struct {
@@ -77,7 +147,7 @@ func (j *Journal) Receive(r io.Reader) (a *Arrived, err error) {
 	if err != nil {
 		return nil, unwritable(j.dir, err)
 	}
-	a = &Arrived{content: content{file: f}}
+	a = &Arrived{content: contentOf(f, 0, nil)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Remove())
@@ -89,10 +159,11 @@ func (j *Journal) Receive(r io.Reader) (a *Arrived, err error) {
 	if err != nil {
 		return a, err
 	}
-	if a.entries, err = d.entries(); err != nil {
+	entries, err := d.entries()
+	if err != nil {
 		return a, err
 	}
-	a.sum, a.state = d.sum, d.index
+	a.content, a.sum = contentOf(f, d.index, entries), d.sum
 	return a, errors.Join(w.Flush(), f.Sync())
 }
 
@@ -146,17 +217,20 @@ func syncDir(dir string) error {
 
 // load reads a content file whose sum is known.
 func (j *Journal) load(at uint64, sum uint64) (c content, err error) {
-	if c.file, err = os.Open(filepath.Join(j.dir, contentDir, contentName(at))); err != nil {
-		return c, err
-	}
-	d, err := newDecoder(whole(c.file))
+	f, err := os.Open(filepath.Join(j.dir, contentDir, contentName(at)))
 	if err != nil {
 		return c, err
 	}
-	c.state = d.index
-	if c.entries, err = d.entries(); err == nil && uint64(d.sum) != sum {
+	d, err := newDecoder(whole(f))
+	if err != nil {
+		return c, err
+	}
+	entries, err := d.entries()
+	if err == nil && uint64(d.sum) != sum {
 		err = ErrContent
 	}
+	c = contentOf(f, d.index, entries)
+	c.at = at
 	return c, err
 }
 

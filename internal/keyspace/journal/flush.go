@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -44,7 +45,7 @@ func (j *Journal) Mark(p core.Position) error { return j.write(record{kind: kind
 func (j *Journal) Vow(era uint64) error { return j.write(record{kind: kindVow, promised: era}) }
 
 func (j *Journal) write(r record) error {
-	if err := j.apply(&r); err != nil {
+	if err := j.apply(j.next, &r); err != nil {
 		return err
 	}
 	j.put(queued{record: r})
@@ -55,20 +56,24 @@ func (j *Journal) write(r record) error {
 func (j *Journal) Store(p core.Position, a *Arrived) {
 	j.stored = core.Stored{Promised: max(j.stored.Promised, p.Era), Last: p}
 	j.now, j.bytes = a.content, 0
+	j.now.at = j.next
 	j.put(queued{file: a.file, record: record{
 		kind: kindStore, position: p, promised: j.stored.Promised, sum: uint64(a.sum),
 	}})
 }
 
 // Checkpoint replaces the content by an equal one with a newer state. It drops a checkpoint that is of no use any more,
-// because another content came meanwhile.
+// because another content came meanwhile. The entries behind its state must not be forgotten.
 func (j *Journal) Checkpoint(c *Checkpoint) error {
 	if c.index < j.now.state || c.index > j.now.last() {
 		return c.Remove()
 	}
-	entries := j.now.entries[c.index-j.now.state:]
-	j.now, j.bytes = content{c.f, c.index, append([]Entry(nil), entries...)}, 0
-	j.put(queued{file: c.f, unready: c, entries: j.Entries(j.now.last()), record: record{
+	if c.index < j.now.forgot {
+		return errors.Join(fmt.Errorf("a checkpoint of entry %d, and entry %d is forgotten", c.index, j.now.forgot), c.Remove())
+	}
+	j.now, j.bytes = contentOf(c.f, c.index, j.Entries(c.index, j.now.last())), 0
+	j.now.at = j.next
+	j.put(queued{file: c.f, unready: c, entries: j.Entries(c.index, j.now.last()), record: record{
 		kind: kindStore, position: j.stored.Last, promised: j.stored.Promised,
 	}})
 	return nil
@@ -95,9 +100,19 @@ func (j *Journal) Flush() error {
 		} else {
 			n, err = 1, j.replace(&queue[0])
 		}
+		if err == nil {
+			j.wrote(queue[n-1].at)
+		}
 		queue = queue[n:]
 	}
 	return j.fail(err)
+}
+
+// wrote says that the disk has the records up to an index.
+func (j *Journal) wrote(at uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.written = at
 }
 
 func (j *Journal) fail(err error) error {

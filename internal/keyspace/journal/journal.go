@@ -32,11 +32,10 @@ type Journal struct {
 	next   uint64 // index in the write-ahead log
 	bytes  int64  // of records since the content was stored
 
-	at uint64 // the index of the content's file; 0: the disk had no state when the write-ahead log began
-
-	mu     sync.Mutex
-	queue  []queued
-	failed error // a write has failed
+	mu      sync.Mutex
+	queue   []queued
+	written uint64 // the index of the last record that the disk has
+	failed  error  // a write has failed
 }
 
 // Open opens the journal of a directory, or makes one. id is the keyspace's number, and member the gateway's name. The
@@ -59,7 +58,7 @@ func Open(dir, keyspace string, id uint64, member string) (j *Journal, err error
 		err = j.make(keyspace, id, member)
 	}
 	if err == nil {
-		err = j.tidy(j.at, true)
+		err = j.tidy(j.now.at, true)
 	}
 	return j, err
 }
@@ -118,6 +117,7 @@ func (j *Journal) open(keyspace string, id uint64, member string) error {
 		}
 		j.next = e.GetIndex() + 1
 	}
+	j.written = j.next - 1
 	return nil
 }
 
@@ -173,23 +173,23 @@ func snapshot(index uint64) *walpb.Snapshot {
 // replay changes the content as a record does that was read.
 func (j *Journal) replay(at uint64, r *record) error {
 	if r.kind != kindStore {
-		return j.apply(r)
+		return j.apply(at, r)
 	}
 	c, err := j.load(at, r.sum)
 	if err == nil && c.last() != r.position.Index {
 		err = ErrContent
 	}
 	j.stored = core.Stored{Promised: r.promised, Last: r.position}
-	j.at, j.now, j.bytes = at, c, 0
+	j.now, j.bytes = c, 0
 	return err
 }
 
-// apply changes the content as a record does, unless it stores another one.
-func (j *Journal) apply(r *record) error {
+// apply changes the content as a record at an index does, unless it stores another one.
+func (j *Journal) apply(at uint64, r *record) error {
 	last := &j.stored.Last
 	switch r.kind {
 	case kindEntry:
-		j.now.entries = append(j.now.entries, Entry{r.position.Term, r.payload})
+		j.now.add(at, Entry{r.position.Term, r.payload})
 		last.Index, last.Term = last.Index+1, r.position.Term
 	case kindVow:
 		j.stored.Promised = r.promised
@@ -197,7 +197,7 @@ func (j *Journal) apply(r *record) error {
 		if r.position.Index > last.Index || r.position.Index < j.now.state {
 			return fmt.Errorf("a mark at entry %d of the states from %d to %d", r.position.Index, j.now.state, last.Index)
 		}
-		j.now.entries = slices.Clip(j.now.entries[:r.position.Index-j.now.state])
+		j.now.cut(r.position.Index)
 		*last = r.position
 	}
 	j.bytes += int64(len(r.payload)) + recordBytes

@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/keyspace/core"
 )
@@ -51,7 +54,20 @@ func read(t *testing.T, j *Journal) has {
 	must(t, err)
 	text, err := io.ReadAll(r)
 	must(t, err)
-	return has{j.Stored(), index, string(text), append([]Entry(nil), j.Entries(j.Stored().Last.Index)...)}
+	content, err := j.Content(j.Stored().Last.Index)
+	must(t, err)
+	entries, err := entriesOf(content)
+	must(t, err, content.Close())
+	return has{j.Stored(), index, string(text), entries}
+}
+
+// entriesOf reads a content, and returns its entries.
+func entriesOf(content io.Reader) ([]Entry, error) {
+	d, err := newDecoder(content)
+	if err != nil {
+		return nil, err
+	}
+	return d.entries()
 }
 
 var steps = []func(j *Journal) error{
@@ -206,7 +222,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("a content that was not stored is left: %v", err)
 	}
 	must(t, j.Close())
-	file := filepath.Join(dir, contentDir, contentName(j.at))
+	file := filepath.Join(dir, contentDir, contentName(j.now.at))
 	data, err := os.ReadFile(file)
 	must(t, err)
 	for i := 1; i < len(data); i += len(data)/20 + 1 {
@@ -261,7 +277,7 @@ func TestContentWithoutRecord(t *testing.T) {
 	all := write(t, j)
 	c, err := j.Prepare(2, text("ab"))
 	must(t, err)
-	_, err = c.finish(j.Entries(3))
+	_, err = c.finish(j.Entries(2, 3))
 	must(t, err, j.keep(c.f, j.next), j.Close())
 	j = open(t, dir)
 	if got := read(t, j); !reflect.DeepEqual(got, all[len(all)-1]) {
@@ -300,6 +316,30 @@ func TestRefused(t *testing.T) {
 	for dir, want := range map[string]uint64{dir: 7, t.TempDir(): 0} {
 		if id, err := Known(dir); id != want || err != nil {
 			t.Errorf("%d, %v, want %d", id, err, want)
+		}
+	}
+}
+
+// A directory of another format is refused, and left as it is: it is neither damaged nor lost.
+func TestOtherFormat(t *testing.T) {
+	smallSegments(t)
+	for _, other := range []int{0, format + 1} {
+		dir := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(dir, contentDir), 0o700))
+		id := draw("default", 7, "a")
+		id.Format = other
+		b, err := id.encode()
+		must(t, err)
+		w, err := wal.Create(zap.NewNop(), filepath.Join(dir, walDir), b)
+		must(t, err)
+		must(t, w.Save(&raftpb.HardState{}, []*raftpb.Entry{{Index: proto.Uint64(1), Term: proto.Uint64(1), Data: []byte{99}}}), w.Close())
+		_, before, _ := lastFile(t, dir)
+		_, err = Open(dir, "default", 7, "a")
+		if !errors.Is(err, ErrUsed) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "use the program that made it") {
+			t.Errorf("format %d: %v", other, err)
+		}
+		if _, after, _ := lastFile(t, dir); !bytes.Equal(before, after) {
+			t.Errorf("format %d: the log was changed", other)
 		}
 	}
 }
