@@ -73,7 +73,7 @@ const stuckAfter = 15 * time.Second
 // served on a listener of its own too, since this one serves no page then.
 func (s *Server) Accepting() Check {
 	return Check{"accepting", func(context.Context) error {
-		if since := s.stuck.Load(); since != 0 && time.Since(time.Unix(0, since)) > s.StuckAfter {
+		if since := s.stuck.Load(); since != nil && time.Since(*since) > s.StuckAfter {
 			return errors.New("no connection can be accepted")
 		}
 		return nil

@@ -84,11 +84,12 @@ func Accept(ctx context.Context, l net.Listener, take func(net.Conn), failing fu
 // accepting notes whether connections are accepted.
 func (s *Server) accepting(err error) {
 	if err == nil {
-		s.stuck.Store(0)
+		s.stuck.Store(nil)
 		return
 	}
 	s.log.Error("connections wait to be accepted", "error", err)
-	s.stuck.Store(time.Now().UnixNano())
+	now := time.Now() // not as a number: the clock on the wall may jump
+	s.stuck.Store(&now)
 }
 
 // ListenPages listens on a URL for pages alone: it asks for no certificate unless its scheme is https, so its pages may

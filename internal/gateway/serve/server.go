@@ -44,7 +44,7 @@ type Server struct {
 	http  *http.Server
 	log   *slog.Logger
 	open  connections
-	stuck atomic.Int64 // Unix time in ns since which no connection can be accepted; 0: they are
+	stuck atomic.Pointer[time.Time] // since when no connection can be accepted; nil: they are
 }
 
 // New makes a server with a limit of connections; 0: [DefaultConnections]. Pages are those of HTTP/1.
