@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/credentials"
@@ -19,6 +20,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 	"github.com/netcraq/netcraq/internal/keyspace/driver"
 	"github.com/netcraq/netcraq/internal/keyspace/journal"
 	"github.com/netcraq/netcraq/internal/keyspace/local"
@@ -186,6 +188,43 @@ func TestCheckpointsHaveHistory(t *testing.T) {
 			t.Fatalf("the watch has ended after %d events of %d: %v", seen, puts, answer.Err())
 		}
 		seen += len(answer.Events)
+	}
+}
+
+// A request above etcd's limit has etcd's code at every gateway and changes nothing, and one below it is kept.
+func TestRequestsAboveTheLimit(t *testing.T) {
+	w := newOnDisk(t)
+	w.entries = 4096
+	names := []string{"a", "b", "c"}
+	var all []*gateway
+	for _, name := range names {
+		all = append(all, w.start(name))
+	}
+	revision := int64(0)
+	for i, g := range all {
+		c := open(t, g.address)
+		const most = serve.DefaultMaxRequestBytes
+		put := func(n int) func() (*clientv3.PutResponse, error) {
+			return func() (*clientv3.PutResponse, error) { return c.Put(w.ctx, names[i], strings.Repeat("v", n)) }
+		}
+		last := again(put(most - 100))(t).Header.Revision
+		if _, err := put(most)(); !errors.Is(err, rpctypes.ErrRequestTooLarge) {
+			t.Errorf("%s: %v", names[i], err)
+		}
+		found := again(func() (*clientv3.GetResponse, error) { return c.Get(w.ctx, names[i]) })(t)
+		if last <= revision || found.Header.Revision != last || len(found.Kvs[0].Value) != most-100 {
+			t.Errorf("%s: %d bytes at revision %d, want %d", names[i], len(found.Kvs[0].Value), found.Header.Revision, last)
+		}
+		revision = last
+	}
+	for _, g := range all {
+		w.kill(g)
+	}
+	c := open(t, w.start("a").address)
+	w.start("b")
+	found := again(func() (*clientv3.GetResponse, error) { return c.Get(w.ctx, "", clientv3.WithFromKey()) })(t)
+	if len(found.Kvs) != len(names) || found.Header.Revision != revision {
+		t.Errorf("%d keys at revision %d after a restart, want %d", len(found.Kvs), found.Header.Revision, revision)
 	}
 }
 

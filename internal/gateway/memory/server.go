@@ -245,7 +245,8 @@ func (s *Server) serveCalls(pages http.Handler, secure bool) *grpcserver.Server 
 			streams[path] = func(down grpc.ServerStream) error { return stream.Handler(service.server, down) }
 		}
 	}
-	streams[pb.KV_Range_FullMethodName] = (&kvServer{g: s.Gateway}).serveRange
+	kv := &kvServer{g: s.Gateway}
+	streams[pb.KV_Range_FullMethodName], streams[pb.KV_RangeStream_FullMethodName] = kv.serveRange, kv.serveRangeStream
 	streams[relayMethod] = s.serveRelay
 	handle := func(method string, down grpc.ServerStream) error {
 		s.settle(down.Context())

@@ -2,24 +2,48 @@ package memory
 
 import (
 	"bytes"
+	"context"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // errStreamOptions is etcd's answer to options that need the whole result at once.
 var errStreamOptions = status.Error(codes.Unimplemented,
 	"netcraq: RangeStream does not support custom sort orders or revision filters")
 
-// RangeStream implements etcd's API. The result is read page by page at one revision, so that a client that does not read
-// keeps one page from the memory of the gateway. The last piece has the header and the count.
-func (s *kvServer) RangeStream(q *pb.RangeRequest, stream pb.KV_RangeStreamServer) error {
+// serveRangeStream answers a range page by page at one revision, so that a client that does not read keeps one page from
+// the memory of the gateway. A client gets the objects as the store has them. The last piece has the header and the count.
+func (s *kvServer) serveRangeStream(down grpc.ServerStream) error {
+	q := new(pb.RangeRequest)
+	if err := down.RecvMsg(q); err != nil {
+		return err
+	}
+	send := func(piece *keyspace.Found) error { return down.SendMsg(keyspace.Streamed{Found: piece}) }
+	if _, encodes := down.(reserver); !encodes {
+		send = func(piece *keyspace.Found) error {
+			a, err := piece.Message()
+			if err != nil {
+				return err
+			}
+			return down.SendMsg(&pb.RangeStreamResponse{RangeResponse: a})
+		}
+	}
+	return s.sendPages(down.Context(), q, send)
+}
+
+func (s *kvServer) sendPages(ctx context.Context, q *pb.RangeRequest, send func(*keyspace.Found) error) error {
 	if !txn.IsDefaultOrdering(q.SortTarget, q.SortOrder) || txn.HasRevisionFilters(q) {
 		return errStreamOptions
+	}
+	if err := checkRange(q); err != nil {
+		return err
 	}
 	next, left := proto.Clone(q).(*pb.RangeRequest), q.Limit
 	var first *pb.RangeResponse
@@ -31,40 +55,39 @@ func (s *kvServer) RangeStream(q *pb.RangeRequest, stream pb.KV_RangeStreamServe
 		if next.Limit = n; q.Limit > 0 {
 			next.Limit = min(n, left)
 		}
-		page, err := s.Range(stream.Context(), next)
-		if err != nil {
+		page, err := s.look(ctx, next, 0)
+		if page, err = complete(s.g, page, err); err != nil {
 			return err
 		}
+		a := page.Answer()
 		if first == nil {
-			first = &pb.RangeResponse{Header: page.Header, Count: page.Count}
+			first = &pb.RangeResponse{Header: a.Header, Count: a.Count}
 			if next.Revision == 0 {
-				next.Revision = page.Header.Revision
+				next.Revision = a.Header.Revision
 			}
 		}
-		left -= int64(len(page.Kvs))
-		last := !page.More || q.Limit > 0 && left <= 0
+		left -= int64(page.Len())
+		last := !a.More || q.Limit > 0 && left <= 0
 		if !last {
-			next.Key = append(bytes.Clone(page.Kvs[len(page.Kvs)-1].Key), 0)
+			next.Key = append(bytes.Clone(page.LastKey()), 0)
 		}
-		if err := sendPage(stream, page, last, first); err != nil || last {
+		if err := sendPage(page, last, first, send); err != nil || last {
 			return err
 		}
 	}
 }
 
 // sendPage sends a page in pieces, the last one of all with the header and the count.
-func sendPage(stream pb.KV_RangeStreamServer, page *pb.RangeResponse, last bool, first *pb.RangeResponse) error {
-	for kvs := page.Kvs; ; {
-		n := fitting(kvs, fragmentBytes)
-		piece := &pb.RangeResponse{Kvs: kvs[:n]}
-		end := n == len(kvs)
-		if last && end {
-			piece.Header, piece.Count, piece.More = first.Header, first.Count, page.More
+func sendPage(page *keyspace.Found, last bool, first *pb.RangeResponse, send func(*keyspace.Found) error) error {
+	for {
+		piece := page.Cut(fragmentBytes)
+		end := page.Len() == 0
+		if a := piece.Answer(); last && end {
+			a.Header, a.Count, a.More = first.Header, first.Count, page.Answer().More
 		}
-		if err := stream.Send(&pb.RangeStreamResponse{RangeResponse: piece}); err != nil || end {
+		if err := send(piece); err != nil || end {
 			return err
 		}
-		kvs = kvs[n:]
 	}
 }
 
@@ -77,14 +100,4 @@ func (g *Gateway) fitting(q *pb.RangeRequest, most int64) (int64, error) {
 	}
 	defer done()
 	return space.Fitting(q, most), nil
-}
-
-// fitting returns the number of objects, at least one, that fit into a message of some length.
-func fitting(kvs []*mvccpb.KeyValue, bytes int) int {
-	for i, kv := range kvs {
-		if bytes -= proto.Size(kv); bytes < 0 && i > 0 {
-			return i
-		}
-	}
-	return len(kvs)
 }

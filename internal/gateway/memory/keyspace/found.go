@@ -52,6 +52,60 @@ func (f *Found) Append(b []byte) ([]byte, error) {
 	return b, err
 }
 
+// Answer is the answer without the objects that it has encoded.
+func (f *Found) Answer() *pb.RangeResponse { return f.answer }
+
+// Len is the number of objects.
+func (f *Found) Len() int { return len(f.objects) + len(f.answer.GetKvs()) }
+
+// LastKey is that of the last object.
+func (f *Found) LastKey() []byte {
+	if n := len(f.objects); n > 0 {
+		return keyOf(f.objects[n-1])
+	}
+	kvs := f.answer.GetKvs()
+	return kvs[len(kvs)-1].Key
+}
+
+// Cut takes the first objects out of the answer, as many as fit into a number of bytes, but at least one if there are
+// some. It returns an answer that has nothing else.
+func (f *Found) Cut(most int) *Found {
+	piece := FoundOf(new(pb.RangeResponse))
+	n, kvs := 0, f.answer.GetKvs()
+	for _, o := range f.objects {
+		size := protowire.SizeTag(rangeObjects) + protowire.SizeBytes(len(o))
+		if n > 0 && piece.size+size > most {
+			break
+		}
+		n, piece.size = n+1, piece.size+size
+	}
+	piece.objects, f.objects, f.size = f.objects[:n], f.objects[n:], f.size-piece.size
+	n = 0
+	for size := 0; n < len(kvs); n++ { // keys only, or of another gateway
+		if size += proto.Size(kvs[n]); n > 0 && size > most {
+			break
+		}
+	}
+	piece.answer.Kvs, f.answer.Kvs = kvs[:n], kvs[n:]
+	return piece
+}
+
+var streamedAnswer = fieldOf(&pb.RangeStreamResponse{}, "range_response")
+
+// Streamed is a piece of an answer as RangeStream sends it.
+type Streamed struct{ *Found }
+
+// Size is the size of the encoded piece.
+func (s Streamed) Size() int {
+	return protowire.SizeTag(streamedAnswer) + protowire.SizeBytes(s.Found.Size())
+}
+
+// Append appends the encoded piece.
+func (s Streamed) Append(b []byte) ([]byte, error) {
+	b = protowire.AppendTag(b, streamedAnswer, protowire.BytesType)
+	return s.Found.Append(protowire.AppendVarint(b, uint64(s.Found.Size())))
+}
+
 // Message is the answer with its objects decoded.
 func (f *Found) Message() (*pb.RangeResponse, error) {
 	for _, o := range f.objects {
