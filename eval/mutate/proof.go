@@ -86,7 +86,7 @@ func otherSettings() (all []setting) {
 func (s *XDP) prove() error {
 	s.loaded = variant{}
 	for _, other := range otherSettings() {
-		if err := s.node.SetChange(s.marked(other.values)); err != nil {
+		if err := s.node.SetChange(s.marked(other.values, nil)); err != nil {
 			return err
 		}
 		if err := s.node.Reset(other.options); err != nil {

@@ -112,6 +112,9 @@ const plainRounds = 5
 // crowdedRounds is the number of streams of random packets for objects of one place.
 const crowdedRounds = 2
 
+// packetsPerState is after how many random packets the nodes get another state. A new one takes as long as some packets.
+const packetsPerState = 50
+
 // allTests returns the tests: first those that notice most mutants, the slow ones last. Each change of options loads
 // the programs anew, which takes most of the time: with tags only the vectors with the default options run. Each vector
 // is a test of its own, so that those run that a mutant concerns.
@@ -141,11 +144,30 @@ func (s *XDP) allTests() (all []test) {
 		all = append(all, test{name: "vectors with a rate", run: s.vector(rated{s.node}, c)})
 	}
 	for _, c := range groups[0] {
-		all = append(all, test{name: "vectors on weak memory", run: s.vector(s.node, c), vary: weakMemory})
+		all = append(all, test{name: "vectors on weak memory", run: s.vector(s.node, c), vary: variation{weakMemory: true}})
 	}
 	for i := range crowdedRounds {
 		run := s.random(s.node, packets, s.seed+uint64(plainRounds+i))
-		all = append(all, test{name: "crowded random packets", run: run, vary: onePlace})
+		all = append(all, test{name: "crowded random packets", run: run, vary: variation{onePlace: true}})
+	}
+	return append(all, s.preparedTests(groups[0])...)
+}
+
+// preparedTests returns the tests of vectors on nodes in states that no packet makes: with used tables, and with faults.
+func (s *XDP) preparedTests(cases []conformance.Case) (all []test) {
+	for _, others := range crowds {
+		for i := range cases {
+			run := s.vector(newCrowd(s.node, &cases[i], others), cases[i])
+			all = append(all, test{name: "vectors in used tables", run: run, vary: variation{onePlace: true}})
+		}
+	}
+	for i := range faults {
+		f := &faults[i]
+		for _, c := range cases {
+			if reloads(&c) {
+				all = append(all, test{name: "vectors with " + f.name, run: s.faulty(f, c), vary: variation{fault: f}})
+			}
+		}
 	}
 	return all
 }
@@ -192,7 +214,9 @@ func (s *XDP) vector(t conformance.Target, c conformance.Case) func(ctx context.
 
 func (s *XDP) random(t conformance.Target, packets int, seed uint64) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		difference, err := conformance.Compare(ctx, t, conformance.RandomOptions{Packets: packets, Seed: seed})
+		difference, err := conformance.Compare(ctx, t, conformance.RandomOptions{
+			Packets: packets, Seed: seed, Round: packetsPerState,
+		})
 		if difference == nil || err != nil {
 			return "", err
 		}
@@ -207,19 +231,24 @@ type variant struct {
 	variation
 }
 
-// variation names constants that differ from those of a test's options.
-type variation int
+// variation is how the programs of a test differ from those that its options make.
+type variation struct {
+	weakMemory bool   // for a CPU that reorders loads
+	onePlace   bool   // all objects have the same place in the table, where they crowd
+	fault      *fault // of helpers
+}
 
-const (
-	usual      variation = iota
-	weakMemory           // a CPU that reorders loads
-	onePlace             // all objects have the same place in the table, where they crowd
-)
-
-var valuesOf = [...]map[string]any{
-	usual:      nil,
-	weakMemory: {"nq_weak_memory": uint8(1)},
-	onePlace:   {"nq_secret": [2]uint64{}},
+// values returns constants.
+func (v variation) values() map[string]any {
+	switch {
+	case v.weakMemory:
+		return map[string]any{"nq_weak_memory": uint8(1)}
+	case v.onePlace:
+		return map[string]any{"nq_secret": [2]uint64{}}
+	case v.fault != nil:
+		return v.fault.values
+	}
+	return nil
 }
 
 // change makes the next test load a mutant, or the programs with marks, unless they are loaded.
@@ -230,9 +259,9 @@ func (s *XDP) change(m *Mutant, t *test) error {
 	}
 	s.loaded = next
 	if m == nil {
-		return s.node.SetChange(s.marked(valuesOf[t.vary]))
+		return s.node.SetChange(s.marked(t.vary.values(), t.vary.fault))
 	}
-	return s.node.SetChange(s.changeOf(m, valuesOf[t.vary]))
+	return s.node.SetChange(s.changeOf(m, t.vary))
 }
 
 // Try implements [Subject]. A program that fails at run time is noticed, as one with wrong results is. It leaves out the
@@ -282,7 +311,7 @@ func (s *XDP) unreached(m *Mutant) (Verdict, error) {
 		return Verdict{Fate: Equal, By: "the verifier"}, err
 	}
 	s.loaded = variant{}
-	if err := s.node.SetChange(s.changeOf(m, nil)); err != nil {
+	if err := s.node.SetChange(s.changeOf(m, variation{})); err != nil {
 		return Verdict{}, err
 	}
 	err = s.node.Reset(s.cases[0].Options)
@@ -379,8 +408,8 @@ func (s *XDP) Unreached() (all []Mutant, err error) {
 	return all, nil
 }
 
-// marked changes the programs so that they set marks and do the same otherwise.
-func (s *XDP) marked(values map[string]any) xdp.Change {
+// marked changes the programs so that they set marks and do the same otherwise, but for a fault.
+func (s *XDP) marked(values map[string]any, f *fault) xdp.Change {
 	return func(spec *ebpf.CollectionSpec) error {
 		s.stub(spec)
 		for name, first := range s.first {
@@ -389,7 +418,10 @@ func (s *XDP) marked(values map[string]any) xdp.Change {
 			if err != nil {
 				return err
 			}
-			if p.Instructions, err = s.marks.mark(code, first); err != nil {
+			if code, err = s.marks.mark(code, first); err != nil {
+				return err
+			}
+			if p.Instructions, err = s.marks.fail(f, code); err != nil {
 				return err
 			}
 		}
@@ -397,7 +429,7 @@ func (s *XDP) marked(values map[string]any) xdp.Change {
 	}
 }
 
-func (s *XDP) changeOf(m *Mutant, values map[string]any) xdp.Change {
+func (s *XDP) changeOf(m *Mutant, vary variation) xdp.Change {
 	return func(spec *ebpf.CollectionSpec) error {
 		s.stub(spec)
 		for name := range s.first {
@@ -413,8 +445,10 @@ func (s *XDP) changeOf(m *Mutant, values map[string]any) xdp.Change {
 			if err != nil {
 				return err
 			}
-			p.Instructions = counted
+			if p.Instructions, err = s.marks.fail(vary.fault, counted); err != nil {
+				return err
+			}
 		}
-		return setValues(spec, values)
+		return setValues(spec, vary.values())
 	}
 }

@@ -42,7 +42,8 @@ eval/mutate/reasons.yaml says why mutants survive: those that are equal by it co
 
 xdp (as root): a conditional jump of the bytecode is always or never taken. The tests are all vectors and random packets,
 without tags, with them, with a rate, with the constants of CPUs that reorder loads, and with all objects in one place of
-their table; then, with --own-tests, the plane's tests in Go. Those run whose messages go the way that the mutant closes. A
+their table; vectors in tables that have been used, and with helpers of the kernel that fail, where a node may do less than
+it should and nothing else; then, with --own-tests, the plane's tests in Go. Those run whose messages go the way that the mutant closes. A
 mutant that the kernel's verifier refuses counts apart, as does one that closes a way of which the verifier proves, for all
 these options and those of other nodes, that it is never taken; another one is drawn. More or fewer messages of vectors
 that take the slow path are noticed too. Survivors have a class: "unreached", no message of the tests goes the way that the

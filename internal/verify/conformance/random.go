@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 type RandomOptions struct {
 	Packets int
 	Seed    uint64
+	Round   int            // packets for one state; 0: the usual number
 	Report  func(done int) // called now and then; may be nil
 	// Within makes of the options of a round some that the target can have; nil: any.
 	Within func(chain.Options) chain.Options
@@ -60,7 +62,7 @@ func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error
 			return nil, err
 		}
 		r := newRound(o.Seed, done, o.Within)
-		n := min(packetsPerRound, o.Packets-done)
+		n := min(cmp.Or(o.Round, packetsPerRound), o.Packets-done)
 		err := r.begin(reference)
 		if err == nil {
 			err = r.begin(t)

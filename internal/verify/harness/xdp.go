@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -70,15 +72,42 @@ func (m *XDP) Load(s conformance.State) error {
 }
 
 // Step implements [conformance.Target].
-func (m *XDP) Step(frame []byte) (conformance.Verdict, [][]byte, error) {
-	action, sent, err := m.Run(frame)
+func (m *XDP) Step(in []byte) (conformance.Verdict, [][]byte, error) {
+	action, sent, err := m.Run(in)
 	switch action {
 	case xdp.Passed:
 		return conformance.Pass, sent, err
 	case xdp.Dropped:
 		return conformance.Drop, sent, err
 	}
+	for _, out := range sent {
+		err = errors.Join(err, checkLink(in, out, m.Self().Addr()))
+	}
 	return conformance.Sent, sent, err
+}
+
+// checkLink checks the link addresses of a frame that was sent because of another: those of its receiver and of the node,
+// or the other's exchanged. A target of [conformance] may have a network in which there are more ways, an XDP has one.
+func checkLink(in, out []byte, self netip.Addr) error {
+	if datagram, ok := frame.Content(out); ok && wire.IsBundle(datagram) {
+		out = out[:frame.HeaderBytes+len(datagram)] // padding may follow
+	}
+	const sourceAt = frame.EthernetBytes + 12
+	if source := self.As4(); len(out) >= frame.HeaderBytes && !bytes.Equal(out[sourceAt:sourceAt+4], source[:]) {
+		return nil // in transit
+	}
+	p, err := frame.ReadSent(out)
+	if err != nil {
+		return err
+	}
+	const macBytes = 6
+	to, by := conformance.MACOf(p.To.Addr()), conformance.MACOf(self)
+	dest, source := out[:macBytes], out[macBytes:2*macBytes]
+	back := bytes.Equal(dest, in[macBytes:2*macBytes]) && bytes.Equal(source, in[:macBytes])
+	if !back && !(bytes.Equal(dest, to[:]) && bytes.Equal(source, by[:])) {
+		return fmt.Errorf("a message to %v goes to the link address %x, from %x", p.To, dest, source)
+	}
+	return nil
 }
 
 // Nearby implements [conformance.NearbyTarget].
