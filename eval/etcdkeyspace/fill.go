@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -28,8 +29,10 @@ const (
 	writers = 16
 	// again is the part of the keys that are put a second time, so that a compaction has something to remove.
 	again = 0.1
-	// tries is how often a transaction is sent before its error counts: its outcome may be unknown, and it puts the same.
-	tries = 5
+	// tries is how often a request is sent before its error counts: its outcome may be unknown, and it does the same again.
+	tries = 10
+	// tryAgainAfter is the pause before that.
+	tryAgainAfter = 300 * time.Millisecond
 	// stillFor is how long the gateways' memory must not shrink until a compaction counts as done.
 	stillFor = 15 * time.Second
 	// stillWithin bounds the wait for that.
@@ -55,7 +58,7 @@ type Filled struct {
 	DiskBytes      []int64 `json:"disk_bytes"`     // of each gateway's directory
 	Keys           int     `json:"keys"`
 	ValueBytes     int     `json:"value_bytes"`
-	Unknown        int64   `json:"unknown_outcomes"` // transactions that were sent again
+	Unknown        int64   `json:"unknown_outcomes"` // requests that were sent again
 	FillSeconds    float64 `json:"fill_seconds"`
 	RestartSeconds float64 `json:"restart_seconds"` // from the start of a gateway to its first linearizable answer
 }
@@ -80,11 +83,11 @@ func Fill(ctx context.Context, o FillOptions) (_ *Filled, err error) {
 	if err := o.fill(ctx, c, r.Keys, &unknown); err != nil {
 		return nil, err
 	}
-	r.Unknown = unknown.Load()
 	r.FillSeconds = time.Since(began).Seconds()
-	if err := compact(ctx, c); err != nil {
+	if err := compact(ctx, c, &unknown); err != nil {
 		return nil, err
 	}
+	r.Unknown = unknown.Load()
 	if err := r.measure(ctx, s, &o); err != nil {
 		return nil, err
 	}
@@ -123,12 +126,21 @@ func (o *FillOptions) fill(ctx context.Context, c *clientv3.Client, keys int, un
 }
 
 // putAll puts keys. It repeats a transaction that failed, and counts that.
-func putAll(ctx context.Context, c *clientv3.Client, puts []clientv3.Op, unknown *atomic.Int64) (err error) {
+func putAll(ctx context.Context, c *clientv3.Client, puts []clientv3.Op, unknown *atomic.Int64) error {
+	return repeat(ctx, unknown, func() error {
+		_, err := c.Txn(ctx).Then(puts...).Commit()
+		return err
+	})
+}
+
+// repeat repeats a request that failed, and counts that.
+func repeat(ctx context.Context, unknown *atomic.Int64, do func() error) (err error) {
 	for range tries {
-		if _, err = c.Txn(ctx).Then(puts...).Commit(); err == nil || ctx.Err() != nil {
+		if err = do(); err == nil || ctx.Err() != nil {
 			return err
 		}
 		unknown.Add(1)
+		retry.Sleep(ctx, tryAgainAfter)
 	}
 	return err
 }
@@ -144,12 +156,17 @@ func text(random *rand.Rand, n int) string {
 }
 
 // compact removes all history.
-func compact(ctx context.Context, c *clientv3.Client) error {
-	now, err := c.Get(ctx, fillKey(0), clientv3.WithCountOnly())
-	if err == nil {
-		_, err = c.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
-	}
-	return err
+func compact(ctx context.Context, c *clientv3.Client, unknown *atomic.Int64) error {
+	return repeat(ctx, unknown, func() error {
+		now, err := c.Get(ctx, fillKey(0), clientv3.WithCountOnly())
+		if err == nil {
+			_, err = c.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+		}
+		if errors.Is(err, rpctypes.ErrCompacted) { // by the compaction before, whose answer was lost
+			return nil
+		}
+		return err
+	})
 }
 
 // measure takes the gateways' memory as soon as it shrinks no more.

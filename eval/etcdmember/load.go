@@ -23,7 +23,22 @@ const (
 	leaderRanges   = "range, leader"
 	followerRanges = "range, followers"
 	busyRanges     = "range, followers, busy leader"
+
+	fanouts = "watch fan-out"
 )
+
+const (
+	// fanoutWriters put the keys of which many watchers get events.
+	fanoutWriters = 4
+	// leastFanout is how long they put at least, in seconds: of each put all watchers have to get the event.
+	leastFanout = 2
+)
+
+func (o *Options) fanout() *etcdload.Fanout {
+	return &etcdload.Fanout{
+		Watchers: o.Watchers, Writers: fanoutWriters, Prefix: "watched/", Value: strings.Repeat("v", o.ValueBytes),
+	}
+}
 
 // place says which members a load is sent to.
 type place int

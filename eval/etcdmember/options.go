@@ -21,7 +21,9 @@ type Options struct {
 	Fast string
 	// Alone: the latency of puts is compared with one client.
 	Alone bool
-	Dir   string // of etcd's data; empty: in memory
+	// Watchers is how many watchers get the events of puts in a comparison of their own. 0: it is not made.
+	Watchers int
+	Dir      string // of etcd's data; empty: in memory
 
 	Members, Conns, Clients int
 	Keys                    int // a multiple of ListKeys
@@ -68,6 +70,7 @@ func (o *Options) Validate() error {
 		{Flag: "keys", Value: o.Keys, Least: ListKeys, Most: 10_000_000},
 		{Flag: "value-bytes", Value: o.ValueBytes, Least: 1, Most: wire.MaxValueBytes},
 		{Flag: "rounds", Value: o.Rounds, Least: 1, Most: 1000},
+		{Flag: "watchers", Value: o.Watchers, Most: 100_000},
 	}, o.Seconds)
 	if err == nil && o.Baseline != BaselineEtcd && o.Baseline != BaselineLease {
 		err = etcdgateway.Refuse("--baseline %q: want %s or %s", o.Baseline, BaselineEtcd, BaselineLease)

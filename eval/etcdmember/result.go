@@ -71,6 +71,8 @@ type Ratios struct {
 type Result struct {
 	Ratios              // with etcd's own client
 	Frames     Ratios   `json:"frames"` // with a client that costs little: see [etcdload.FrameConn]
+	Fanout     *Load    `json:"watch_fanout,omitempty"`
+	FanRatio   float64  `json:"watch_fanout_ratio,omitempty"` // of the events a second
 	Clients    int      `json:"clients"`
 	Conns      int      `json:"conns"`
 	Keys       int      `json:"keys"`
@@ -94,10 +96,18 @@ func newResult(o *Options, etcd []string) *Result {
 		r.Loads = append(r.Loads, Load{Name: l.Name, About: l.About})
 		r.Frames.Loads = append(r.Frames.Loads, Load{Name: l.Name, About: l.About})
 	}
+	if o.Watchers > 0 {
+		about := fmt.Sprintf("events of puts to %d watchers; times until the last one has an event", o.Watchers)
+		r.Fanout = &Load{Name: fanouts, About: about}
+	}
 	return r
 }
 
 func (r *Result) summarise(o *Options) {
+	if r.Fanout != nil {
+		r.Fanout.summarise()
+		r.FanRatio = r.Fanout.Ratio
+	}
 	r.Ratios.summarise(o.Alone)
 	r.Frames.summarise(o.Alone)
 }
@@ -180,6 +190,9 @@ func (r *Result) Table() ([]string, [][]string) {
 	var rows [][]string
 	for i := range r.Loads {
 		rows = append(rows, r.Loads[i].row("etcd's"), r.Frames.Loads[i].row("frames"))
+	}
+	if r.Fanout != nil {
+		rows = append(rows, r.Fanout.row("etcd's"))
 	}
 	return header, rows
 }

@@ -98,7 +98,17 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 			kind.result.Loads[i].Rounds = append(kind.result.Loads[i].Rounds, pair)
 		}
 	}
-	return nil
+	if result.Fanout == nil {
+		return nil
+	}
+	b.say("round %d of %d: %s", round+1, b.Rounds, fanouts)
+	plan := b.plan()
+	plan.Seconds = max(plan.Seconds, leastFanout)
+	pair, err := b.pair(ctx, func(ctx context.Context, c *cluster, _ *load, _ int) (etcdload.Window, error) {
+		return plan.RunFanout(ctx, c.clients, b.fanout())
+	}, &load{}, round)
+	result.Fanout.Rounds = append(result.Fanout.Rounds, pair)
+	return err
 }
 
 // besidePuts sends a load while as many clients of etcd's put at the leader.

@@ -28,7 +28,7 @@ const dataInMemory = "/dev/shm"
 
 func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 	o := etcdmember.Defaults()
-	o.Alone = true
+	o.Alone, o.Watchers = true, 1000
 	parent, inMemory, fill, nearby, kills := ".", false, "", true, 0
 	c := &cobra.Command{
 		Use:   "keyspace",
@@ -36,8 +36,8 @@ func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 		Long: `Starts a cluster of three XDP nodes and a controller in a lab with three gateways of a keyspace on disks, and an etcd cluster
 of three members, with the data of both on the same file system. The same clients send ranges, lists of 100 keys, puts and
 transactions to all servers of either side, in turn within each round: first etcd's own client, then one that makes its frames
-itself. One client alone measures the latency of puts. Keys are drawn by Zipf's distribution. Ratios are medians of the rounds'
-ratios. The CPU time of ours includes the nodes' agents and the controller.
+itself. One client alone measures the latency of puts. Many watchers get the events of puts. Keys are drawn by Zipf's
+distribution. Ratios are medians of the rounds' ratios. The CPU time of ours includes the nodes' agents and the controller.
 
 With --fill there is no etcd: the keyspace is filled with so many bytes of keys and values, and compacted. The memory of the
 gateways is compared with what they store, and one of them is killed and started again. With --kills there is no etcd
@@ -88,6 +88,7 @@ either: the active gateway is killed so many times while clients use the others.
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value")
 	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "time of each load in each round, for each side")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
+	f.IntVar(&o.Watchers, "watchers", o.Watchers, "number of watchers that get the same events; 0: none")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the clients' requests")
 	addNearbyFlag(f, &nearby)
 	c.MarkFlagsMutuallyExclusive("dir", "in-memory")

@@ -13,13 +13,14 @@ func TestBenchKeyspace(t *testing.T) {
 	roottest.Need(t)
 	needEtcd(t)
 	out, code, err := clitest.Netcraq("bench", "keyspace", "--dir", t.TempDir(), "--clients", "8", "--conns", "3", "--keys", "200",
-		"--seconds", "0.2", "--rounds", "1", "--json")
+		"--seconds", "0.2", "--rounds", "1", "--watchers", "50", "--json")
 	report := make(map[string]json.RawMessage)
 	if code != 0 || json.Unmarshal([]byte(out), &report) != nil {
 		t.Fatalf("exit status %d, %v, %q", code, err, out)
 	}
 	for _, name := range []string{
 		"put_ratio", "put_p50_ratio", "put_cpu_ratio", "txn_ratio", "range_ratio", "range_cpu_ratio", "list_ratio", "mixed_ratio",
+		"watch_fanout_ratio",
 	} {
 		var value float64
 		if err := json.Unmarshal(report[name], &value); err != nil || value <= 0 || value > 1000 {
@@ -42,7 +43,7 @@ func TestBenchKeyspace(t *testing.T) {
 
 func TestBenchKeyspaceRefusesWrongOptions(t *testing.T) {
 	for _, args := range [][]string{{"--seconds", "0"}, {"--keys", "150"}, {"--conns", "2"}, {"--fill", "much"}, {"--fill", "1kB"},
-		{"--kills", "-1"}, {"--kills", "1", "--fill", "8MiB"}} {
+		{"--kills", "-1"}, {"--watchers", "-1"}, {"--kills", "1", "--fill", "8MiB"}} {
 		out, code, err := clitest.Netcraq(append([]string{"bench", "keyspace"}, args...)...)
 		if code != cli.ExitUsage || out != "" {
 			t.Errorf("%v: exit status %d, %v, %q", args, code, err, out)
