@@ -114,6 +114,7 @@ struct nq_client {
 	struct stream map_stream, key_stream;
 	bool has_keys;
 	struct keys keys;
+	char unreadable[256]; /* why the cluster file is */
 };
 
 /* Helpers. */
@@ -1860,10 +1861,18 @@ static const char *find_cluster(struct nq_client *c)
 		FILE *file = fopen(o->cluster, "r");
 		size_t count = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
 
-		if (file)
-			fclose(file);
-		if (!count || count == sizeof(text) - 1)
-			return "the cluster file cannot be read";
+		if (!count || count == sizeof(text) - 1) {
+			snprintf(c->unreadable, sizeof(c->unreadable),
+				 "the cluster file %.100s cannot be read (%s): start a chain with `netcraq up`, or "
+				 "name another "
+				 "file, or controllers",
+				 o->cluster,
+				 file && !ferror(file) ? (count ? "it is too long" : "it is empty") : strerror(errno));
+			if (file)
+				fclose(file);
+			return c->unreadable;
+		}
+		fclose(file);
 		text[count] = 0;
 		return parse_file(c, text);
 	}

@@ -64,11 +64,20 @@ func TestCRandomBytes(t *testing.T) {
 // TestPythonRandomBytes gives the Python client random bytes in the place of what comes from a network.
 func TestPythonRandomBytes(t *testing.T) { pythonTest(t, "test_random_bytes.py", "ROUNDS=4000") }
 
+// TestPythonMisuse gives the Python client numbers, keys and files that it cannot use.
+func TestPythonMisuse(t *testing.T) {
+	path := clitest.WriteCluster(t, softchain.Start(t, 3, 4, 1000))
+	pythonTest(t, "test_misuse.py", topology.PathVariable+"="+path)
+}
+
 // TestPythonSideBySide runs many operations of the Python client at once.
 func TestPythonSideBySide(t *testing.T) {
 	path := clitest.WriteCluster(t, softchain.Start(t, 3, 4, 1000))
 	pythonTest(t, "test_side_by_side.py", topology.PathVariable+"="+path)
 }
+
+// TestCMisuse opens clients with cluster files that cannot be used.
+func TestCMisuse(t *testing.T) { runProgram(t, nil, compileC(t, "misuse")) }
 
 // TestCFork forks a process with a client in C.
 func TestCFork(t *testing.T) {

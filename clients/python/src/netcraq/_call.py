@@ -255,7 +255,7 @@ class Call:
             if self.write:
                 return Verdict.IGNORE
             self._fill(now, attempt, node, m)
-            self.error = errors.NotFound(m.version)
+            self.error = errors.NotFound(self.request.key[:64], m.version)
             return Verdict.DONE
         if not self.write:
             return self._end(errors.BadRequest(f"{node.name} answered {_status(m.status)}"))

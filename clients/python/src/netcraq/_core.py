@@ -200,4 +200,8 @@ def read_request(key: str | bytes, read_from: str | None, any_version: bool, bou
 
 def write_request(op: int, key: str | bytes, value: str | bytes = b"", operand: int = 0, in_epoch: int = 0,
                   timeout: float | None = None) -> Request:
+    if op == w.OP_ADD and not -(1 << 63) <= operand < 1 << 63:
+        raise errors.BadRequest(f"add {key!r}: {operand} is not a whole number of 64 bits with a sign")
+    if op == w.OP_CAS and not 0 <= operand < 1 << 64:
+        raise errors.BadRequest(f"cas {key!r}: {operand} is not a version, which is a whole number of at least 0")
     return Request(op, _octets(key), _octets(value), operand & (1 << 64) - 1, in_epoch, timeout=timeout)

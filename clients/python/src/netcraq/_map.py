@@ -130,7 +130,7 @@ def parse_cluster(text: str) -> Map | list[str]:
             return [controller_address(str(each)) for each in content["controllers"]]
         return _static(content)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as e:
-        raise Error(f"the cluster file is not one that `netcraq` wrote: {e!r}") from e
+        raise Error(f"the cluster file is not one that `netcraq` wrote: {e}") from e
 
 
 def _static(content: dict[str, Any]) -> Map:

@@ -10,8 +10,8 @@ class Error(Exception):
 class NotFound(Error):
     """There is no such key. ``version`` is that of its deletion, or 0."""
 
-    def __init__(self, version: int) -> None:
-        super().__init__("not found")
+    def __init__(self, key: bytes, version: int) -> None:
+        super().__init__(f"{key!r}: not found")
         self.version = version
 
 
