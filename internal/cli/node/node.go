@@ -217,17 +217,6 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	return nil
 }
 
-// check checks the flags and the rights of this process, before the node waits for a controller.
-func (flags *nodeFlags) check() error {
-	if err := errors.Join(flags.limit(), flags.join.check(flags)); err != nil {
-		return cli.UsageError(err)
-	}
-	if flags.plane.kind == cli.PlaneXDP {
-		return xdp.Permitted()
-	}
-	return nil
-}
-
 // prepareMember prepares a node of a cluster that controllers run, once its plane is open: loading programs takes long
 // and needs no priority.
 func (flags *nodeFlags) prepareMember(log *slog.Logger, plane dataplane.Plane, join *agent.Join) {
@@ -356,6 +345,7 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 		}
 		return err
 	}
+	flags.warnElsewhere(log, options.API)
 	if options.Join, err = flags.join.resolve(ctx, log, flags, options.API, dial); err != nil {
 		return err
 	}
@@ -369,15 +359,16 @@ func (flags *nodeFlags) resolve() (agent.Options, error) {
 	options := agent.Options{Name: flags.name, API: flags.api, Metrics: flags.metrics, AcceptDataLoss: flags.acceptDataLoss}
 	if flags.addr != "" {
 		addr, err := netip.ParseAddrPort(flags.addr)
-		if err != nil {
-			return options, fmt.Errorf("--addr %q is not an IPv4 address and port, such as 192.0.2.1:%d", flags.addr, wire.Port)
+		if err != nil || !addr.Addr().Is4() {
+			return options, cli.UsageError(fmt.Errorf("--addr %q is not an IPv4 address and port, such as 192.0.2.1:%d", flags.addr,
+				wire.Port))
 		}
 		flags.plane.Addr = addr
 	}
 	if flags.cluster != "" {
 		cluster, err := topology.Load(flags.cluster)
 		if err != nil {
-			return options, err
+			return options, fmt.Errorf("--cluster: %w", err)
 		}
 		node, ok := cluster.Node(flags.name)
 		if !ok {
@@ -393,7 +384,7 @@ func (flags *nodeFlags) resolve() (agent.Options, error) {
 		options.Cluster = cluster
 	}
 	if !flags.plane.Addr.IsValid() {
-		return options, errors.New("the address of the node is missing: give --cluster, or --addr")
+		return options, cli.UsageError(errors.New("the address of the node is missing: give --cluster, or --addr"))
 	}
 	if options.API == "" {
 		options.API = topology.DefaultAPI(flags.plane.Addr)

@@ -227,3 +227,46 @@ func TestNodeErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeChecksBeforeItWaits: what no controller can change is wrong at once, not when one answers.
+func TestNodeChecksBeforeItWaits(t *testing.T) {
+	for want, args := range map[string][]string{
+		`--plane "xpd": want auto, soft, xdp or p4`:                {"--plane", "xpd"},
+		`--mode "fast": want auto, native or generic`:              {"--mode", "fast"},
+		`--metrics "foo" is not an address and port`:               {"--metrics", "foo"},
+		`--api "foo" is not an address and port`:                   {"--api", "foo"},
+		`node name "n 1": letters`:                                 {"--name", "n 1"},
+		`--addr "[::1]:4411" is not an IPv4 address and port`:      {"--addr", "[::1]:4411"},
+		`--addr "127.1.3.9" is not an IPv4 address and port`:       {"--addr", "127.1.3.9"},
+		`--switch 127.0.0.1:9559 is for --plane p4`:                {"--switch", "127.0.0.1:9559"},
+		`the address of the node is missing: give --cluster, or`:   {"--addr", ""},
+		`--join: "127.0.0.1:x" is not a host and port, such as`:    {"--join", "127.0.0.1:x"},
+		`--cluster and --join exclude each other: a node gets its`: {"--cluster", "x.yaml"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		args = append([]string{"--name", "n1", "--addr", "127.1.3.9:4411", "--plane", "soft", "--join", "127.0.0.1:1"}, args...)
+		_, log, err := clitest.Execute(ctx, newNodeCommand(), args...)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) || cli.ExitStatus(err, true) != cli.ExitUsage {
+			t.Errorf("%s: %v, want %s: %s", args, err, want, log)
+		}
+	}
+}
+
+// TestNodeSaysThatItsAddressIsElsewhere: a mistyped address shows before a controller answers.
+func TestNodeSaysThatItsAddressIsElsewhere(t *testing.T) {
+	for flag, args := range map[string][]string{
+		"--addr=192.0.2.77:4411":    {"--addr", "192.0.2.77:4411"},
+		"--metrics=192.0.2.77:9414": {"--metrics", "192.0.2.77:9414"},
+		"":                          {},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		args = append([]string{"--name", "n1", "--addr", "127.1.3.9:4411", "--plane", "soft", "--join", "127.0.0.1:1"}, args...)
+		_, log, err := clitest.Execute(ctx, newNodeCommand(), args...)
+		cancel()
+		const warning = "this machine does not have the address"
+		if err != nil || strings.Contains(log, warning) != (flag != "") || !strings.Contains(log, flag) {
+			t.Errorf("%s: %v, log: %s", args, err, log)
+		}
+	}
+}

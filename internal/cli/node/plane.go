@@ -46,13 +46,8 @@ func (r *PlaneRequest) needsXDP() bool {
 // openPlane opens the requested plane. For "auto" it opens the fastest plane that works here and has the requested
 // features. why is the reason of the choice, for the log.
 func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
-	if r.switchAt != "" && r.kind != cli.PlaneP4 {
-		return nil, "", cli.UsageError(fmt.Errorf("--switch %s is for --plane %s", r.switchAt, cli.PlaneP4))
-	}
-	switch xdp.Mode(r.mode) {
-	case "", xdp.Auto, xdp.Native, xdp.Generic:
-	default:
-		return nil, "", cli.UsageError(fmt.Errorf("--mode %q: want %s, %s or %s", r.mode, xdp.Auto, xdp.Native, xdp.Generic))
+	if err := r.check(); err != nil {
+		return nil, "", cli.UsageError(err)
 	}
 	switch r.kind {
 	case cli.PlaneSoft:
@@ -64,11 +59,8 @@ func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
 	case cli.PlaneP4:
 		plane, err = openP4(r)
 		return plane, "asked for", err
-	case cli.PlaneAuto:
-		return openAuto(r)
 	}
-	return nil, "", cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s", r.kind, cli.PlaneAuto, cli.PlaneSoft,
-		cli.PlaneXDP, cli.PlaneP4))
+	return openAuto(r)
 }
 
 func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {

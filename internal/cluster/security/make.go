@@ -55,11 +55,14 @@ func Make(dir string, hosts []string, valid time.Duration) error {
 
 // Renew makes new certificates of all roles with the authority in dir. Without hosts those of the present certificate stay.
 func Renew(dir string, hosts []string, valid time.Duration) error {
+	if _, err := openAuthority(dir); err != nil {
+		return err
+	}
 	if len(hosts) == 0 {
 		var err error
 		if hosts, err = Hosts(dir); err != nil {
-			return fmt.Errorf("the addresses of the controllers are in the certificate that is to be renewed, which cannot be read: "+
-				"give them, or restore it: %w", err)
+			return fmt.Errorf("the certificate to renew, which has the controllers' addresses, cannot be read: restore it, or give "+
+				"--controllers: %w", err)
 		}
 	}
 	return issueAll(dir, hosts, valid)
@@ -83,7 +86,7 @@ func Hosts(dir string) ([]string, error) {
 }
 
 func issueAll(dir string, hosts []string, valid time.Duration) error {
-	a, err := openAuthority(filepath.Join(dir, authorityDir))
+	a, err := openAuthority(dir)
 	if err != nil {
 		return err
 	}
@@ -111,8 +114,13 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
+// openAuthority reads the authority below dir, that [Make] was given.
 func openAuthority(dir string) (*authority, error) {
+	dir = filepath.Join(dir, authorityDir)
 	der, err := readPEM(filepath.Join(dir, certFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s holds no authority: `netcraq certs make DIRECTORY` makes one: %w", filepath.Dir(dir), err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -26,17 +26,25 @@ var nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$`)
 // NodeDir is the directory of a node's own identity.
 func NodeDir(dir, name string) string { return filepath.Join(dir, nodesDir, name) }
 
+// CheckNodeName returns an error for a name that a node in a cluster with controllers cannot have.
+func CheckNodeName(name string) error {
+	if nodeName.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("node name %q: letters, digits, dots, colons, dashes and underscores are wanted", name)
+}
+
 // MakeNode makes an identity of one node with the authority in dir. Nothing that exists is replaced.
 func MakeNode(dir, name string, valid time.Duration) error {
-	if !nodeName.MatchString(name) {
-		return fmt.Errorf("node name %q: letters, digits, dots, colons, dashes and underscores are wanted", name)
+	if err := CheckNodeName(name); err != nil {
+		return err
 	}
 	if _, err := os.Stat(NodeDir(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s exists already: `netcraq certs renew %s` makes a new certificate", NodeDir(dir, name), dir)
 	}
-	a, err := openAuthority(filepath.Join(dir, authorityDir))
+	a, err := openAuthority(dir)
 	if err != nil {
-		return fmt.Errorf("%w: make an authority with `netcraq certs make`", err)
+		return err
 	}
 	if err := a.issueNode(dir, name, valid); err != nil {
 		return err

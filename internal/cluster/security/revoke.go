@@ -25,7 +25,7 @@ var errOldAuthority = errors.New("the authority may not sign lists of revoked ce
 // Revoke puts certificates on the list of the authority in dir, and the list into the directory of each role. It takes effect
 // where it is copied to, without a restart.
 func Revoke(dir string, certs []string) error {
-	a, err := openAuthority(filepath.Join(dir, authorityDir))
+	a, err := openAuthority(dir)
 	if err != nil {
 		return err
 	}

@@ -472,3 +472,17 @@ func TestCertificatesOfNodes(t *testing.T) {
 		t.Errorf("a revoked one: %v", err)
 	}
 }
+
+// TestDirectoryWithoutAuthority: each command says which directory has no authority, and how to make one.
+func TestDirectoryWithoutAuthority(t *testing.T) {
+	dir := t.TempDir()
+	for name, err := range map[string]error{
+		"renew":  Renew(dir, nil, time.Hour),
+		"node":   MakeNode(dir, "n1", time.Hour),
+		"revoke": Revoke(dir, []string{"x.pem"}),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), dir+" holds no authority: `netcraq certs make") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
