@@ -103,8 +103,8 @@ func (o *Options) Cluster() (*client.Cluster, error) {
 	cluster, err := topology.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil,
-			fmt.Errorf("there is no cluster file %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
-				path, ClusterVariable)
+			fmt.Errorf("there is no cluster file %s: start a chain with `netcraq up`, or name a cluster: its file with --cluster "+
+				"or $%s, or its controllers with --controllers", path, ClusterVariable)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster file: %w", err)

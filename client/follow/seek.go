@@ -172,12 +172,23 @@ func (f *Follower) firstError(ctx context.Context) error {
 	case cause == nil:
 		return fmt.Errorf("no map of the cluster from any controller or node (%s)", strings.Join(reasons, "; "))
 	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("no map of the cluster from any controller or node in time (%s): %w",
-			strings.Join(reasons, "; "), cause)
+		return &unansweredError{strings.Join(reasons, "; "), cause}
 	default:
 		return cause
 	}
 }
+
+// unansweredError says why there was no map in time.
+type unansweredError struct {
+	reasons string
+	late    error
+}
+
+func (e *unansweredError) Error() string {
+	return "no map of the cluster from any controller or node in time (" + e.reasons + ")"
+}
+
+func (e *unansweredError) Unwrap() error { return e.late }
 
 // pause waits and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {

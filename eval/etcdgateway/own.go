@@ -141,7 +141,7 @@ func (b *own) sameEtcd(ctx context.Context) error {
 	for side, what := range []string{"gateways", "etcd"} {
 		r, err := b.sides[side][0].Get(ctx, b.prefix)
 		if err != nil {
-			return fmt.Errorf("the %s at %s: %w", what, strings.Join(b.sides[side][0].Endpoints(), ", "), err)
+			return fmt.Errorf("the %s at %s: %w", what, strings.Join(b.sides[side][0].Endpoints(), ", "), unanswered(err))
 		}
 		clusters[side] = r.Header.ClusterId
 	}
@@ -150,6 +150,16 @@ func (b *own) sameEtcd(ctx context.Context) error {
 	}
 	return nil
 }
+
+// unanswered replaces the words of etcd's client for a server that does not answer.
+func unanswered(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errNoAnswer
+	}
+	return err
+}
+
+var errNoAnswer = errors.New("no answer in time: are they running, and are their schemes and certificates right?")
 
 func (b *own) hot(i int) string { return fmt.Sprintf("%shot/%d", b.prefix, i) }
 

@@ -98,3 +98,15 @@ func TestOwnEtcd(t *testing.T) {
 		t.Errorf("gateways of another etcd: %v", err)
 	}
 }
+
+// TestOwnEtcdThatDoesNotAnswer: the error says which side is away, without the words of etcd's client.
+func TestOwnEtcdThatDoesNotAnswer(t *testing.T) {
+	o := OwnDefaults()
+	o.Etcd, o.Gateways = []string{"127.0.0.1:1"}, pages.Client{Gateways: []string{"127.0.0.1:2"}}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := o.Run(ctx)
+	if err == nil || err.Error() != "the gateways at 127.0.0.1:2: "+errNoAnswer.Error() {
+		t.Error(err)
+	}
+}

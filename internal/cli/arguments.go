@@ -15,7 +15,7 @@ func Arguments(n int) cobra.PositionalArgs {
 		if len(args) == n {
 			return nil
 		}
-		return UsageError(fmt.Errorf("%s given: want %s; --help says more", Plural(len(args), "argument"), cmd.UseLine()))
+		return wrongNumber(cmd, args)
 	}
 }
 

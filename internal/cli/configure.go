@@ -74,6 +74,9 @@ func canonical(f *pflag.Flag) string {
 func configurable(f *pflag.FlagSet, name string) (*pflag.Flag, error) {
 	one := f.Lookup(name)
 	if one == nil || name == configFlag || name == "help" {
+		if meant := nearestFlag(f, name); one == nil && meant != "" && meant != configFlag && meant != "help" {
+			return nil, fmt.Errorf("there is no such flag; did you mean %s?", meant)
+		}
 		return nil, errors.New("there is no such flag")
 	}
 	return one, nil
@@ -98,7 +101,7 @@ func environmentValues(f *pflag.FlagSet, prefix string, environment []string) (v
 		flag := strings.ToLower(strings.ReplaceAll(short, "_", "-"))
 		one, err := configurable(f, flag)
 		if err != nil {
-			return nil, fmt.Errorf("environment variable %s: %w as --%s", name, err, flag)
+			return nil, fmt.Errorf("environment variable %s, for --%s: %w", name, flag, err)
 		}
 		parts := []string{text}
 		if _, list := one.Value.(pflag.SliceValue); list {
@@ -176,7 +179,11 @@ func set(f *pflag.FlagSet, values []value, given map[string]bool) error {
 		if now[name] = true; given[name] {
 			continue
 		}
-		if err := setFlag(f, one, v.parts); err != nil {
+		err := setFlag(f, one, v.parts)
+		if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
+			err = fmt.Errorf("%q: %s", invalid.GetValue(), wanted(one, invalid.Unwrap()))
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", v.where, err)
 		}
 	}

@@ -101,7 +101,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"name:\n":                     "want a value",
 		"name: [a, b]\n":              "want one value, not a list",
 		"name: {a: b}\n":              "want a value, or a list",
-		"wait: soon\n":                "node.yaml:1: wait: ",
+		"wait: soon\n":                "node.yaml:1: wait: \"soon\": want a time with its unit",
 		"- name\n":                    "with the names of flags",
 		"config: other\n":             "there is no such flag",
 		"help: true\n":                "there is no such flag",
@@ -109,7 +109,8 @@ func TestWrongConfigurations(t *testing.T) {
 		"name: x\n---\nname: y\n":     "more than one document",
 		"name: \"x\n":                 "node.yaml: yaml:",
 		"peers: [a, [b]]\n":           "want a list of values",
-		"fast: perhaps\n":             "node.yaml:1: fast: ",
+		"fast: perhaps\n":             "node.yaml:1: fast: \"perhaps\": want true or false",
+		"nmae: x\n":                   "node.yaml:1: nmae: there is no such flag; did you mean name?",
 	} {
 		err := new(configured).run(t, file)
 		if err == nil || !strings.Contains(err.Error(), want) {

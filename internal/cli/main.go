@@ -43,6 +43,7 @@ func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, star
 		PersistentPreRun: func(*cobra.Command, []string) { *started = true },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(misusedFlag)
 	root.AddCommand(commands...)
 	root.AddCommand(newVersionCommand())
 	completeAll(root)
@@ -52,7 +53,8 @@ func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, star
 	return root, started
 }
 
-// refuseUnknown makes unknown subcommands errors. Cobra prints the help of the command above, and succeeds.
+// refuseUnknown makes unknown subcommands errors, and has wrong arguments explained. Cobra prints the help of the command
+// above an unknown one, and succeeds.
 func refuseUnknown(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuseUnknown(sub)
@@ -72,6 +74,9 @@ func refuseUnknown(c *cobra.Command) {
 			show(c, args)
 			return nil
 		}
+	}
+	if c.Args != nil {
+		c.Args = explained(c.Args)
 	}
 }
 

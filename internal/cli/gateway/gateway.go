@@ -151,7 +151,15 @@ func (g *gatewayFlags) complete(f *pflag.FlagSet) error {
 	if g.clean && g.memory.on {
 		return cli.UsageError(errors.New("--clean is for an etcd, and --memory uses none"))
 	}
-	return cmp.Or(g.checkBytes(), g.memory.check(f), checkChain(f, &g.cluster))
+	return cmp.Or(g.checkBytes(), g.memory.check(f), checkChain(f, &g.cluster), g.checkEtcd())
+}
+
+// checkEtcd refuses addresses that no etcd can have.
+func (g *gatewayFlags) checkEtcd() error {
+	if err := g.options.CheckEndpoints(); err != nil && !g.memory.on {
+		return cli.UsageError(fmt.Errorf("--etcd-endpoints: %w", err))
+	}
+	return nil
 }
 
 func (g *gatewayFlags) checkBytes() error {

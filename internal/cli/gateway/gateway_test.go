@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/memory"
@@ -139,6 +140,9 @@ func TestGatewayErrors(t *testing.T) {
 		err := refusal(t, args...)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
+		}
+		if wrong := strings.Contains(test.args, "--endpoints"); wrong && cli.ExitStatus(err, true) != cli.ExitUsage {
+			t.Errorf("%v: exit status %d: systemd would start it again", test.args, cli.ExitStatus(err, true))
 		}
 	}
 }

@@ -30,6 +30,9 @@ PREFIX ("": all). A key stays excluded while the gateways have not taken it out 
   netcraq placement allow "" --json`,
 		Args: cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.CheckEndpoints(); err != nil {
+				return cli.UsageError(fmt.Errorf("--etcd-endpoints: %w", err))
+			}
 			ctx, cancel := context.WithTimeout(c.Context(), within)
 			defer cancel()
 			allowed, err := o.Allow(ctx, args[0])

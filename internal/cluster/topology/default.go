@@ -48,8 +48,8 @@ func findDefault(own, root string) (path string, roots bool, err error) {
 			return path, path != own, believe(path)
 		}
 	}
-	return "", false, fmt.Errorf("no cluster file at %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
-		own, PathVariable)
+	return "", false, fmt.Errorf("no cluster file at %s: start a chain with `netcraq up`, or name a cluster: its file "+
+		"with --cluster or $%s, or its controllers with --controllers", own, PathVariable)
 }
 
 // believe checks that no other user can have written a file that nobody has named, or the directory it is in: anyone may make

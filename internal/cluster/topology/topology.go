@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -60,11 +63,33 @@ func Parse(text []byte) (*Cluster, error) {
 	c := new(Cluster)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(c); err != nil {
-		return nil, err
+	switch err := decoder.Decode(c); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("it is empty: want a cluster file (docs/reference.md)")
+	case err != nil:
+		return nil, explainYAML(err)
 	}
 	return c, c.Validate()
 }
+
+// explainYAML says what is wrong with a cluster file without the names of Go's types.
+func explainYAML(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return fmt.Errorf("it is no cluster file: %w", err)
+	}
+	said := make([]string, len(wrong.Errors))
+	for i, one := range wrong.Errors {
+		said[i] = goNames.ReplaceAllString(one, "")
+		if strings.Contains(one, "into topology.Cluster") {
+			return errors.New("it is no cluster file, which has lines such as `epoch: 1` (docs/reference.md)")
+		}
+	}
+	return errors.New(strings.Join(said, "; "))
+}
+
+// goNames matches the parts of YAML's messages that name Go's types.
+var goNames = regexp.MustCompile(` (in type|into) [\w.\[\]]+$`)
 
 // Marshal writes the cluster as YAML, as [Parse] reads it.
 func (c *Cluster) Marshal() ([]byte, error) { return yaml.Marshal(c) }

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/placement"
@@ -100,6 +102,23 @@ func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return answers, failed, nil
 }
 
+// unanswered says why a page was not read, without the words of the libraries for the usual reasons.
+func unanswered(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing answers there: is it running?"
+	}
+	if name := new(net.DNSError); errors.As(err, &name) {
+		return "the name " + name.Name + " has no address"
+	}
+	if wrapped := new(url.Error); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return err.Error()
+}
+
 // page reads a page of a gateway.
 func (c *Client) page(ctx context.Context, address, path string, query url.Values, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -115,7 +134,7 @@ func (c *Client) page(ctx context.Context, address, path string, query url.Value
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.TLS, DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("the gateway %s does not answer: %w; name gateways with --gateways", address, err)
+		return fmt.Errorf("the gateway %s does not answer: %s; name gateways with --gateways", address, unanswered(err))
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/platform/build"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
@@ -27,6 +29,12 @@ func (o *Options) about() string {
 
 // aboutVersion stands before the version in what a gateway says about itself.
 const aboutVersion = ", version "
+
+// CheckEndpoints returns an error if etcd's endpoints are no addresses.
+func (o *Options) CheckEndpoints() error {
+	_, err := parseEndpoints(o.Endpoints)
+	return err
+}
 
 // operate does something with the gateways' own keys at the etcd that options name.
 func (o *Options) operate(do func(*upstream) error) error {
@@ -43,10 +51,20 @@ func (o *Options) operate(do func(*upstream) error) error {
 		return fmt.Errorf("connections to etcd: %w", err)
 	}
 	err = do(conn)
-	if s, is := status.FromError(err); is && err != nil {
-		err = fmt.Errorf("etcd at %s: %s", strings.Join(o.Endpoints, ", "), s.Message())
+	return errors.Join(explain(o.Endpoints, err), conn.Close())
+}
+
+// explain says of which etcd a call has failed.
+func explain(endpoints []string, err error) error {
+	at := strings.Join(endpoints, ", ")
+	switch s, is := status.FromError(err); {
+	case err == nil || !is && !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case !is || s.Code() == codes.DeadlineExceeded:
+		return fmt.Errorf("etcd at %s does not answer: is it running, and are its scheme and certificates right? "+
+			"--etcd-endpoints names another", at)
 	}
-	return errors.Join(err, conn.Close())
+	return fmt.Errorf("etcd at %s: %s", at, callerror.Text(err))
 }
 
 // ErrRunning says that gateways use etcd.

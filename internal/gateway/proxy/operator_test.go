@@ -149,3 +149,18 @@ func TestVersionsOfGateways(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorsEtcdThatDoesNotAnswer: commands for operators say which etcd is away, and how to name another.
+func TestOperatorsEtcdThatDoesNotAnswer(t *testing.T) {
+	o := Options{Endpoints: []string{"127.0.0.1:1"}}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, allowed := o.Allow(ctx, "k")
+	_, cleaned := o.Clean(ctx)
+	for _, err := range []error{allowed, cleaned} {
+		if err == nil || !strings.HasPrefix(err.Error(), "etcd at 127.0.0.1:1 does not answer: is it running") ||
+			!strings.Contains(err.Error(), "--etcd-endpoints") {
+			t.Error(err)
+		}
+	}
+}

@@ -193,7 +193,7 @@ func (s *Server) checkVersion(ctx context.Context) (answers bool, err error) {
 	defer cancel()
 	answer, err := pb.NewMaintenanceClient(s.conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		s.options.Log.Warn("etcd does not tell its version", "error", callerror.Text(err))
+		s.options.Log.Warn("etcd does not tell its version: is it running?", "etcd", s.options.Endpoints, "error", callerror.Text(err))
 		code := status.Code(err)
 		return code != codes.Unavailable && code != codes.DeadlineExceeded, nil
 	}

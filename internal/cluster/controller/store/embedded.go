@@ -164,7 +164,7 @@ func (e *Embedded) explain(err error) error {
 // lockDir makes a directory this process's own.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--data-dir %s cannot be made: name a directory in which this user may write: %w", dir, err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

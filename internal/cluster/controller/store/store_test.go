@@ -364,3 +364,11 @@ func TestClaimOutlivesItsLease(t *testing.T) {
 	s.session.set(lease) // whether or not the session has noticed
 	lead(t, s, 0)
 }
+
+// TestDirectoryThatCannotBeMade: the error names the flag.
+func TestDirectoryThatCannotBeMade(t *testing.T) {
+	_, err := lockDir("/proc/netcraq")
+	if err == nil || !strings.HasPrefix(err.Error(), "--data-dir /proc/netcraq cannot be made: ") {
+		t.Error(err)
+	}
+}
