@@ -238,7 +238,7 @@ func TestAccepting(t *testing.T) {
 	check("<nil>")
 	s.accepting(unix.EMFILE)
 	check("<nil>") // for a moment
-	if since := *s.stuck.Load(); since == since.Round(0) {
+	if since := s.stuck.Load().String(); !strings.Contains(since, " m=") {
 		t.Error("a jump of the clock on the wall counts as a shortage")
 	}
 	past := time.Now().Add(-stuckAfter - time.Second)
