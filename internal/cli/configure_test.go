@@ -110,7 +110,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"name: \"x\n":                 "node.yaml: yaml:",
 		"peers: [a, [b]]\n":           "want a list of values",
 		"fast: perhaps\n":             "node.yaml:1: fast: \"perhaps\": want true or false",
-		"nam: x\n":                   "node.yaml:1: nam: there is no such flag; did you mean name?",
+		"nam: x\n":                    "node.yaml:1: nam: there is no such flag; did you mean name?",
 	} {
 		err := new(configured).run(t, file)
 		if err == nil || !strings.Contains(err.Error(), want) {
