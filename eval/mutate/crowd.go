@@ -18,7 +18,7 @@ var crowds = []int{0, 1, 2, 3, mostOthers}
 const mostOthers = 5
 
 // crowd is a node whose table has been used: all keys have one place, other objects lie before those of the vector, and
-// free cells still have its keys. Nobody sees the others, and there is as much room as without them.
+// free cells still have its keys. State leaves the others out, and there is as much room as without them.
 type crowd struct {
 	*harness.XDP
 	keys   []wire.Key // of the vector

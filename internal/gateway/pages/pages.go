@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/platform/callerror"
 )
 
 // Paths of the pages, in JSON: lists and values of [placement.Explanation].
@@ -108,10 +109,10 @@ func unanswered(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing answers there: is it running?"
+		return callerror.NothingAnswers
 	}
 	if name := new(net.DNSError); errors.As(err, &name) {
-		return "the name " + name.Name + " has no address"
+		return callerror.NoAddress(name.Name)
 	}
 	if wrapped := new(url.Error); errors.As(err, &wrapped) {
 		err = wrapped.Err

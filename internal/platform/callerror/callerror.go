@@ -1,4 +1,4 @@
-// Package callerror says to users why a gRPC call failed.
+// Package callerror says to users why a call failed.
 package callerror
 
 import (
@@ -21,6 +21,12 @@ func Text(err error) string {
 	return s.Message()
 }
 
+// NothingAnswers says that no server listens at an address.
+const NothingAnswers = "nothing answers there: is it running?"
+
+// NoAddress says that a name cannot be resolved.
+func NoAddress(name string) string { return "the name " + name + " has no address" }
+
 // unavailable explains a message of gRPC's client. Messages of servers are returned as they are.
 func unavailable(message string) string {
 	switch {
@@ -31,9 +37,9 @@ func unavailable(message string) string {
 	case strings.Contains(message, "Error while dialing"):
 		if _, lookup, ok := strings.Cut(message, "lookup "); ok {
 			host, _, _ := strings.Cut(lookup, " ")
-			return "the name " + strings.TrimSuffix(host, ":") + " has no address"
+			return NoAddress(strings.TrimSuffix(host, ":"))
 		}
-		return "nothing answers there: is it running?"
+		return NothingAnswers
 	case strings.HasPrefix(message, "connection error"), strings.HasPrefix(message, "error reading from server"),
 		strings.HasPrefix(message, "write tcp"), strings.HasPrefix(message, "read tcp"):
 		return "the connection broke"
