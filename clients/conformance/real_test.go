@@ -112,10 +112,10 @@ func startDrivers(t *testing.T) (all []*driver) {
 
 // addAll has all drivers add to one counter at once, and checks that every addition counts once.
 func addAll(t *testing.T, all []*driver, each int, during func()) {
-	var sums [][]int64
+	sums := make([][]int64, len(all))
 	var group sync.WaitGroup
 	for i, d := range all {
-		sums = append(sums, make([]int64, each))
+		sums[i] = make([]int64, each)
 		group.Go(func() {
 			for n := range each {
 				o := d.do(t, "add key=%s delta=1", hexOf("all"))
