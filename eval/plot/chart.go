@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Chart is a picture of measurements. Its diagrams share the series and one legend above them.
@@ -89,12 +88,8 @@ func (c *Chart) WritePictures(path string) ([]string, error) {
 
 // WriteSVG draws the chart with lines, which can be enlarged.
 func (c *Chart) WriteSVG(w io.Writer) error {
-	canvas := vgsvg.New(c.size())
-	if err := c.draw(draw.New(canvas)); err != nil {
-		return err
-	}
-	_, err := canvas.WriteTo(w)
-	return err
+	width, height := c.size()
+	return writeSVG(w, width, height, c.draw)
 }
 
 // WritePNG draws the chart with dots.

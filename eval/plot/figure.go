@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Figure is one picture.
@@ -83,12 +82,8 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // WriteSVG draws the figure with lines, which can be enlarged.
 func (f *Figure) WriteSVG(w io.Writer) error {
-	canvas := vgsvg.New(f.size())
-	if err := f.draw(draw.New(canvas)); err != nil {
-		return err
-	}
-	_, err := canvas.WriteTo(w)
-	return err
+	width, height := f.size()
+	return writeSVG(w, width, height, f.draw)
 }
 
 // WritePNG draws the figure with dots.

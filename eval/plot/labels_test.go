@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -64,7 +65,11 @@ func labels(t *testing.T, svg []byte) (found []label) {
 			x, base, height := number(t, attributes["x"]), number(t, attributes["y"]), number(t, size[1])
 			style := plainText()
 			style.Font.Size = vg.Length(height)
-			l.left, l.right = x, x+float64(style.Width(l.text))
+			width := float64(style.Width(l.text))
+			if math.Abs(width-number(t, attributes["textLength"])) > 0.01 {
+				t.Errorf("%q takes %g, and readers give it %q", l.text, width, attributes["textLength"])
+			}
+			l.left, l.right = x, x+width
 			l.base, l.above = base, base-height*0.7
 			found = append(found, l)
 		case xml.EndElement:
@@ -129,6 +134,67 @@ func TestLabelsAreOffTheAxes(t *testing.T) {
 				if l.left < right && left < l.right && l.above < below && above < l.base {
 					t.Errorf("%s: %q touches the line from %g, %g to %g, %g", name, l.text, end[0], end[1], end[2], end[3])
 				}
+			}
+		}
+	}
+}
+
+// sample finds strokes of the legend: horizontal ones of a series' width and colour.
+var sample = regexp.MustCompile(`<path d="M([-0-9.]+),([-0-9.]+)L([-0-9.]+),([-0-9.]+)" ` +
+	`style="fill:none;stroke:#[0-9A-F]+;stroke-width:(?:0.9|1.3)(?:;[^"]*)?" />`)
+
+// TestLegendsLinesAreOffItsWords: each entry has a stroke at the height of its words, beside them, and no stroke of another
+// one runs through or touches them. Readers give the words the widths that this reckons with, whatever fonts they have.
+func TestLegendsLinesAreOffItsWords(t *testing.T) {
+	chart, figure := new(bytes.Buffer), new(bytes.Buffer)
+	if err := exampleChart().WriteSVG(chart); err != nil {
+		t.Fatal(err)
+	}
+	if err := example().WriteSVG(figure); err != nil {
+		t.Fatal(err)
+	}
+	for _, picture := range []struct {
+		svg     []byte
+		entries map[string]int // and how many diagrams name them
+	}{
+		{chart.Bytes(), map[string]int{"NetCRAQ": 1, "NetCRAQ, dirty": 1, "NetChain": 1, "NetCRAQ as published": 1, "etcd": 1,
+			"ZooKeeper": 1, "Redis": 1}},
+		{figure.Bytes(), map[string]int{"reads": 2, "writes, acknowledged": 1}},
+	} {
+		var strokes [][4]float64
+		for _, found := range sample.FindAllSubmatch(picture.svg, -1) {
+			var end [4]float64
+			for i := range end {
+				end[i] = number(t, string(found[i+1]))
+			}
+			if end[1] == end[3] {
+				strokes = append(strokes, end)
+			}
+		}
+		for _, l := range labels(t, picture.svg) {
+			if picture.entries[l.text] == 0 {
+				continue
+			}
+			picture.entries[l.text]--
+			beside := 0
+			for _, end := range strokes {
+				if end[1] < -l.base || end[1] > -l.above {
+					continue
+				}
+				left, right := l.left-max(end[0], end[2]), min(end[0], end[2])-l.right
+				if gap := max(left, right); gap < apart {
+					t.Errorf("the stroke from %g to %g at %g runs through %q, from %g to %g", end[0], end[2], end[1], l.text, l.left, l.right)
+				} else if gap < 8 {
+					beside++
+				}
+			}
+			if beside != 1 {
+				t.Errorf("%q has %d strokes beside it", l.text, beside)
+			}
+		}
+		for entry, left := range picture.entries {
+			if left != 0 {
+				t.Errorf("the legend does not have %q as often as it should: %d are missing", entry, left)
 			}
 		}
 	}
