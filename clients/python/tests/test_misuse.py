@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import sys
 import tempfile
 import unittest
@@ -46,6 +48,26 @@ class Misuse(unittest.TestCase):
             with self.assertRaises(netcraq.Error) as raised:
                 netcraq.Client(cluster=file.name)
             self.assertNotIn("ValueError", str(raised.exception))
+
+    def test_controllers_that_are_away(self) -> None:
+        """The error names each address, what is wrong with it, and how others are named."""
+        with self.assertRaises(netcraq.Timeout) as raised:
+            netcraq.Client(controllers=["127.0.0.1:1", "nowhere.invalid"], timeout=2)
+        for part in ("127.0.0.1:1: nothing answers there: is it running?", "nowhere.invalid:4413: the name has no address",
+                     "NETCRAQ_CONTROLLERS"):
+            self.assertIn(part, str(raised.exception))
+        self.assertNotIn("Errno", str(raised.exception))
+
+    def test_message_that_is_not_sent(self) -> None:
+        """The error names the node and the reason: the system sends nothing from a loopback address to another network."""
+        text = Path(os.environ["NETCRAQ_CLUSTER"]).read_text(encoding="utf-8")
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(re.sub(r"127\.\d+\.\d+\.(\d+):", r"192.0.2.\1:", text))
+            file.flush()
+            with netcraq.Client(cluster=file.name, local="127.0.0.1", timeout=0.2) as client:
+                with self.assertRaisesRegex(netcraq.Error, "the message to n[1-3] was not sent: Invalid argument") as raised:
+                    client.get("a")
+                self.assertNotIn("Errno", str(raised.exception))
 
 
 if __name__ == "__main__":

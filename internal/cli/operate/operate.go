@@ -284,13 +284,13 @@ func (o *operation) acceptLosses(c *cobra.Command) error {
 	accepted, err := leader.AcceptLosses(ctx, s.Shards.Total)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%d shards start empty; then: %w", accepted, err)
+		return fmt.Errorf("%s start empty; then: %w", admin.CountShards(uint64(accepted)), err)
 	case accepted == 0:
 		return errors.New("no shard is lost")
 	case o.json:
 		return cli.PrintJSON(c.OutOrStdout(), map[string]any{"shards": accepted})
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%d shards start empty\n", accepted)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s start empty\n", admin.CountShards(uint64(accepted)))
 	return err
 }
 

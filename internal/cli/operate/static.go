@@ -34,17 +34,25 @@ type staticChain struct {
 	last []*agent.Report
 }
 
-// static returns the cluster that the flags name if it has no controllers; nil: it has some.
-func (f *leaderFlags) static() (*staticChain, error) {
+// either looks at the cluster that the flags name: at its agents if it has no controllers, else at its leader.
+func (f *leaderFlags) either(static func(*staticChain) error, managed func(*admin.Leader) error) error {
 	cluster, err := f.cluster.Read()
-	if err != nil || cluster.Managed() {
-		return nil, err
+	if err != nil {
+		return err
+	}
+	if cluster.Managed() {
+		leader, err := f.leader()
+		if err != nil {
+			return err
+		}
+		defer leader.Close()
+		return managed(leader)
 	}
 	dial, err := f.cluster.Dial()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &staticChain{cluster: cluster, dial: dial}, nil
+	return static(&staticChain{cluster: cluster, dial: dial})
 }
 
 // status prints the chain after two looks, which give the loads.

@@ -41,13 +41,8 @@ and why they are cached or not.`,
 			case once:
 				return runStatus(c, &flags)
 			}
-			switch s, err := flags.static(); {
-			case err != nil:
-				return err
-			case s != nil:
-				return s.top(c.Context(), file)
-			}
-			return runTop(c.Context(), file, &flags)
+			return flags.either(func(s *staticChain) error { return s.top(c.Context(), file) },
+				func(leader *admin.Leader) error { return runTop(c.Context(), file, leader, flags.timeout) })
 		},
 	}
 	flags.add(c)
@@ -68,24 +63,15 @@ func newStatusCommand() *cobra.Command {
 }
 
 func runStatus(c *cobra.Command, flags *leaderFlags) error {
-	switch s, err := flags.static(); {
-	case err != nil:
-		return err
-	case s != nil:
-		return s.status(c, flags.json)
-	}
-	leader, err := flags.leader()
-	if err != nil {
-		return err
-	}
-	defer leader.Close()
-	ctx, cancel := context.WithTimeout(c.Context(), flags.timeout)
-	defer cancel()
-	snapshot, err := leader.Snapshot(ctx)
-	if snapshot == nil {
-		return err
-	}
-	return errors.Join(printStatus(c.OutOrStdout(), snapshot, flags.json), err)
+	return flags.either(func(s *staticChain) error { return s.status(c, flags.json) }, func(leader *admin.Leader) error {
+		ctx, cancel := context.WithTimeout(c.Context(), flags.timeout)
+		defer cancel()
+		snapshot, err := leader.Snapshot(ctx)
+		if snapshot == nil {
+			return err
+		}
+		return errors.Join(printStatus(c.OutOrStdout(), snapshot, flags.json), err)
+	})
 }
 
 func printStatus(out io.Writer, snapshot *admin.Snapshot, json bool) error {
@@ -140,16 +126,11 @@ func untilQuit(ctx context.Context) (_ context.Context, cancel context.CancelCau
 }
 
 // runTop draws until ctx ends. If the leader is lost after the first drawing, it keeps looking for a leader.
-func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
-	leader, err := flags.leader()
-	if err != nil {
-		return err
-	}
-	defer leader.Close()
+func runTop(ctx context.Context, out *os.File, leader *admin.Leader, timeout time.Duration) error {
 	found := false
 	ctx, cancel, stop := untilQuit(ctx)
 	defer stop()
-	late := time.AfterFunc(flags.timeout, func() { cancel(context.DeadlineExceeded) })
+	late := time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
 	progress := new(admin.Progress)
 	last := ""
 	show := func(s *admin.Snapshot) bool {
@@ -164,7 +145,7 @@ func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 		redraw(out, last)
 		return true
 	}
-	err = leader.Watch(ctx, true, show, func(err error) {
+	err := leader.Watch(ctx, true, show, func(err error) {
 		if found {
 			redraw(out, "looking for the leading controller: "+err.Error()+"\n"+last)
 		}

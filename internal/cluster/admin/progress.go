@@ -69,7 +69,7 @@ func (p *Progress) line(now time.Time, remaining uint32) string {
 	if w == nil {
 		return ""
 	}
-	line := Grouped(uint64(remaining)) + " shards to go"
+	line := CountShards(uint64(remaining)) + " to go"
 	if w.Done > 0 {
 		part := float64(w.Done) / float64(w.Total)
 		line = fmt.Sprintf("%s %3.0f %%  %s of %s shards, about %s left", bar(part), 100*part, Grouped(uint64(w.Done)),

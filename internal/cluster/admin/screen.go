@@ -96,7 +96,7 @@ func (s Screen) fit(text string) string {
 
 func (s Screen) shards(snap *Snapshot) string {
 	c := snap.Shards
-	parts := []string{fmt.Sprintf("%s shards of %d", Grouped(uint64(c.Total)), snap.Replicas)}
+	parts := []string{fmt.Sprintf("%s of %d", CountShards(uint64(c.Total)), snap.Replicas)}
 	for _, part := range []struct {
 		count uint32
 		what  string

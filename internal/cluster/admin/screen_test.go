@@ -67,6 +67,15 @@ func TestQuietShardsAreNotShown(t *testing.T) {
 	}
 }
 
+func TestOneShardIsNotSeveral(t *testing.T) {
+	for total, want := range map[uint32]string{1: "1 shard of 3  1 whole", 1024: "1,024 shards of 3  1,024 whole"} {
+		snap := &Snapshot{Replicas: 3, Shards: ShardCounts{Total: total, FullyReplicated: total}}
+		if text := (Screen{}).Draw(time.Unix(1, 0), snap, new(Progress)); !strings.Contains(text, want+"\n") {
+			t.Errorf("want %q in:\n%s", want, text)
+		}
+	}
+}
+
 func TestProgressKnowsHowLongItTakes(t *testing.T) {
 	p, s := new(Progress), &Snapshot{Shards: ShardCounts{Total: 256, Moves: 100}}
 	see := func(second int64, left uint32, copied uint64) string {

@@ -107,6 +107,14 @@ func clip(line string, width int) string {
 // Grouped writes a number with a comma between thousands.
 func Grouped(n uint64) string { return humanize.Comma(int64(n)) }
 
+// CountShards writes a number of shards.
+func CountShards(n uint64) string {
+	if n == 1 {
+		return "1 shard"
+	}
+	return Grouped(n) + " shards"
+}
+
 func signed(n int) string {
 	switch {
 	case n > 0:

@@ -327,7 +327,7 @@ class Call:
     def unsent(self, cause: OSError) -> None:
         """Notes that the latest attempt never left."""
         self._misses += 1
-        self._cause = errors.Unsent(f"the message was not sent: {cause}")
+        self._cause = errors.Unsent(f"the message to {self._latest.to.name} was not sent: {cause.strerror or cause}")
         if self.write:
             self._alive -= 1
 

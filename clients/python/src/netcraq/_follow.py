@@ -261,9 +261,12 @@ class Follower:
         with self._changed:
             if self._changed.wait_for(ready, within) and self._newest is not None:
                 return self._newest
-        reasons = "; ".join(f"{addr}: {self._failures.get(addr, 'no answer')}" for addr in self._addrs)
+        reasons = "; ".join(f"{addr}: {_why(self._failures.get(addr))}" for addr in self._addrs)
         if self._newest is None:
-            raise Timeout(f"no map of the cluster from any controller or node ({reasons})")
+            raise Timeout(
+                f"no map of the cluster from any controller or node in time ({reasons}): name others with controllers= or "
+                "NETCRAQ_CONTROLLERS"
+            )
         raise Timeout(f"the cluster still waits for nodes or keys; `netcraq status` shows how many ({reasons})")
 
     def watch(self, changed: Callable[[Map], None]) -> None:
@@ -383,6 +386,19 @@ class Follower:
                 self._failures[source] = e
             failures += 1
             time.sleep(random.random() * min(_RETRY_AFTER * 2 ** min(failures, 10), _RETRY_AT_LEAST))
+
+
+def _why(failure: Exception | None) -> str:
+    """Says why a source gives no map, without numbers of system errors."""
+    if failure is None:
+        return "no answer"
+    if isinstance(failure, ConnectionRefusedError):
+        return "nothing answers there: is it running?"
+    if isinstance(failure, socket.gaierror):
+        return "the name has no address"
+    if isinstance(failure, OSError) and failure.strerror:
+        return failure.strerror
+    return str(failure)
 
 
 def _varint_field(number: int, value: int) -> bytes:
