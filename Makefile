@@ -256,7 +256,7 @@ test-etcd: build ## Run etcd's own tests through gateways that cache, with MEMBE
 	MEMBER='$(MEMBER)' KEYSPACE='$(KEYSPACE)' PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
 # RUN=TestClients/aetcd chooses tests, and WRITE=1 writes the table of docs/clients.md. With QUICK=1, as in CI, RUN=TestLanguages leaves
-# out the languages whose compilers and libraries take minutes to install: Java and Rust, and Node where there is no npm.
+# out the languages whose programs are not installed, or whose libraries are not within reach.
 .PHONY: test-clients
 test-clients: build ## Run tests of etcd's client libraries with etcd, the gateway and keyspaces in memory, and Patroni (root)
 	@scripts/setup.sh $(if $(QUICK),test,clients)

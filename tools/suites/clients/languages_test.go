@@ -1,13 +1,16 @@
 package clients
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/tools/suites/suite"
 )
@@ -36,17 +39,16 @@ type examples struct{ root, source, out string }
 
 // A language has a client of etcd, and programs that use it.
 type language struct {
-	prepare func(t *testing.T, e examples)
+	prepare func(t *testing.T, e examples) error
 	command func(t *testing.T, e examples, task string) *exec.Cmd
 	want    func(task) string
-	slow    bool   // compiler and libraries take longer than CI has
-	needs   string // a program that CI does not install, which takes minutes; empty: none
+	needs   []string // programs that CI does not install, which takes minutes
 }
 
 var languages = map[string]language{
 	"Go": {
-		prepare: func(t *testing.T, e examples) {
-			e.compile(t, "go", "build", "-buildvcs=false", "-o", filepath.Join(e.out, "golang"), "./examples/etcd/go")
+		prepare: func(_ *testing.T, e examples) error {
+			return e.compile("go", "build", "-buildvcs=false", "-o", filepath.Join(e.out, "golang"), "./examples/etcd/go")
 		},
 		command: func(_ *testing.T, e examples, task string) *exec.Cmd {
 			return exec.Command(filepath.Join(e.out, "golang"), address, task)
@@ -54,72 +56,97 @@ var languages = map[string]language{
 		want: func(k task) string { return k.golang },
 	},
 	"Python": {
-		prepare: func(t *testing.T, _ examples) { aetcd.prepare(t, aetcd.dir(t)) },
+		prepare: func(t *testing.T, _ examples) error { aetcd.prepare(t, aetcd.dir(t)); return nil },
 		command: func(t *testing.T, e examples, task string) *exec.Cmd {
 			return exec.Command(filepath.Join(aetcd.dir(t), "venv/bin/python"), filepath.Join(e.source, "python", task+".py"), address)
 		},
 		want: func(k task) string { return k.python },
 	},
 	"Node": {
-		prepare: func(t *testing.T, _ examples) { node.prepare(t, node.dir(t)) },
+		prepare: func(t *testing.T, _ examples) error { node.prepare(t, node.dir(t)); return nil },
 		command: func(t *testing.T, e examples, task string) *exec.Cmd {
 			script := exec.Command("node", filepath.Join(e.source, "node/etcd.js"), address, task)
 			script.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(node.dir(t), "node_modules"))
 			return script
 		},
 		want:  func(k task) string { return k.node },
-		needs: "npm",
+		needs: []string{"npm"},
 	},
 	"Java": {
-		prepare: func(t *testing.T, e examples) {
-			e.compile(t, "mvn", "-q", "-B", "-f", filepath.Join(e.source, "java"), "compile", "dependency:copy-dependencies",
+		prepare: func(_ *testing.T, e examples) error {
+			return e.compile("mvn", "-q", "-B", "-f", filepath.Join(e.source, "java"), "compile", "dependency:copy-dependencies",
 				"-Dtarget="+filepath.Join(e.out, "java"))
 		},
 		command: func(_ *testing.T, e examples, task string) *exec.Cmd {
 			classes := filepath.Join(e.out, "java/classes") + ":" + filepath.Join(e.out, "java/dependency/*")
-			return exec.Command("java", "-cp", classes, "Etcd", address, task)
+			// The first compiler alone, as each program runs for a moment.
+			return exec.Command("java", "-XX:TieredStopAtLevel=1", "-cp", classes, "Etcd", address, task)
 		},
-		want: func(k task) string { return k.java }, slow: true,
+		want:  func(k task) string { return k.java },
+		needs: []string{"mvn", "javac"},
 	},
 	"Rust": {
-		prepare: func(t *testing.T, e examples) {
-			e.compile(t, "cargo", "build", "-q", "--manifest-path", filepath.Join(e.source, "rust/Cargo.toml"), "--target-dir",
+		prepare: func(_ *testing.T, e examples) error {
+			return e.compile("cargo", "build", "-q", "--manifest-path", filepath.Join(e.source, "rust/Cargo.toml"), "--target-dir",
 				filepath.Join(e.out, "rust"))
 		},
 		command: func(_ *testing.T, e examples, task string) *exec.Cmd {
 			return exec.Command(filepath.Join(e.out, "rust/debug/etcd"), address, task)
 		},
-		want: func(k task) string { return k.rust }, slow: true,
+		want:  func(k task) string { return k.rust },
+		needs: []string{"cargo", "protoc"}, // etcd-client's build calls protoc
 	},
 }
 
 // compile runs a compiler. Maven and cargo compile what has changed.
-func (e examples) compile(t *testing.T, command ...string) {
-	t.Helper()
+func (e examples) compile(command ...string) error {
 	c := exec.Command(command[0], command[1:]...)
 	c.Dir = e.root
-	suite.Output(t, c)
+	if said, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", c, err, said)
+	}
+	return nil
 }
 
-// left reports whether QUICK, as in CI, leaves a language out.
-func (l *language) left() bool {
-	_, err := exec.LookPath(l.needs)
-	return l.slow || l.needs != "" && err != nil
+// left names a program that a language needs and this machine does not have; empty: it has all.
+func (l *language) left() string {
+	for _, program := range l.needs {
+		if _, err := exec.LookPath(program); err != nil {
+			return program
+		}
+	}
+	return ""
 }
 
-// prepareExamples makes the programs of the languages that are tried.
+// away finds what Maven and cargo print while they do not reach their libraries.
+var away = regexp.MustCompile(`Could not transfer artifact|failed to download|download of config.json failed`)
+
+// prepareExamples makes the programs of the languages that are tried. QUICK, as in CI, leaves those out that lack a program, or
+// whose libraries are not within reach.
 func prepareExamples(t *testing.T) (e examples, tried map[string]language) {
 	t.Helper()
 	root := suite.Absolute(t, "../../..")
 	e = examples{root, filepath.Join(root, "examples/etcd"), filepath.Join(programs(t).out, "examples")}
 	tried = maps.Clone(languages)
-	if os.Getenv("QUICK") != "" {
-		maps.DeleteFunc(tried, func(_ string, l language) bool { return l.left() })
+	quick := os.Getenv("QUICK") != ""
+	for name, l := range languages {
+		if lacks := l.left(); quick && lacks != "" {
+			t.Logf("%s is left out: there is no %s", name, lacks)
+			delete(tried, name)
+			continue
+		}
+		begun := time.Now()
+		switch err := l.prepare(t, e); {
+		case err == nil:
+			t.Logf("%s is compiled, in %.1f s", name, time.Since(begun).Seconds())
+		case quick && away.MatchString(err.Error()):
+			t.Logf("%s is left out: its libraries are not within reach: %v", name, err)
+			delete(tried, name)
+		default:
+			t.Fatal(err)
+		}
 	}
 	t.Logf("languages: %v", slices.Sorted(maps.Keys(tried)))
-	for _, l := range tried {
-		l.prepare(t, e)
-	}
 	return e, tried
 }
 
