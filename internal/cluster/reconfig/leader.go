@@ -41,7 +41,8 @@ func (o Options) withDefaults(s *Settings) Options {
 	}
 }
 
-// Leader decides which nodes are in which chain, and configures them. Its caller
+// Leader decides which nodes are in which chain, and configures them. What holds of its fields, [Leader.CheckInvariants]
+// checks. Its caller
 //
 //   - makes one when it was elected, from the state that was stored then, and drops it when [Leader.Ended];
 //   - passes it every message, with the time of a monotonic clock, and calls [Leader.Tick] after them and when
@@ -64,18 +65,20 @@ type Leader struct {
 	retagged   time.Duration // when the present phase of tags began, as far as this leader knows
 	listened   time.Duration // time in which some node sent heartbeats
 
-	nodes       map[NodeID]*node
-	names       map[string]NodeID
-	shards      []shard
-	unaccounted int        // nodes that may have shards from an earlier term that this leader does not know of
-	byHeartbeat *list.List // of *node: those with a heartbeat timeout, the oldest heartbeat first
-	busy        map[NodeID]*node
-	unsent      map[NodeID]*node
-	leaseWaits  []*leaseWait
-	settled     bool // no lease is one of an earlier set of controllers (L7)
+	// Those of the state, each node also by its name.
+	nodes  map[NodeID]*node
+	names  map[string]NodeID
+	shards []shard
+
+	unaccounted int              // nodes that may have shards from an earlier term that this leader does not know of
+	byHeartbeat *list.List       // of *node: those in good standing, the oldest heartbeat first
+	busy        map[NodeID]*node // with orders, or without an inventory; removed nodes are not
+	unsent      map[NodeID]*node // with orders that were never sent, among others
+	leaseWaits  []*leaseWait     // for changes that are stored
+	settled     bool             // no lease is one of an earlier set of controllers (L7)
 
 	// Contents of the next change.
-	storing       bool // a change is under way
+	storing       bool // a change is under way: the next one of the state
 	dirty         bool
 	registrations map[string]Registration // by name; of nodes that are new or changed
 	commands      []Command

@@ -30,8 +30,9 @@ type node struct {
 	reached   time.Duration // when one of them said so; 0: never
 	known     bool          // its inventory of this term is here: has is complete
 	counted   bool          // in Leader.unaccounted no more
-	leaseOver bool          // fenced, and no lease of it lasts
+	leaseOver bool          // fenced, and no lease of it lasts: then left is empty
 
+	// Nothing before its inventory.
 	has    map[uint16]held     // configurations that it confirmed
 	orders map[uint16]*ordered // not confirmed
 	number uint64              // of the last order
@@ -40,6 +41,7 @@ type node struct {
 	// waiting is the time since which it has had orders and confirmed none.
 	waiting time.Duration
 
+	// The same is in [Leader.shards] and the state, by shard.
 	shards     map[uint16]bool   // whose chain it is in, or that are held for it
 	left       map[uint16]bool   // that it left, and may still serve in an older epoch
 	copyTarget map[uint16]NodeID // shards that are copied to it, and from which node

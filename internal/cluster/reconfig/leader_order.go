@@ -13,7 +13,8 @@ type shard struct {
 	// active: the chain of this epoch may be active. While [Shard.FrozenFor] names a node there is no active chain: it is
 	// frozen and can be copied.
 	active bool
-	// clear: outside holds all nodes outside the chain that may serve an older epoch.
+	// clear: outside holds all nodes outside the chain that may serve an older epoch. There are none while it is active
+	// (C1).
 	clear   bool
 	outside []NodeID
 

@@ -47,7 +47,12 @@ type world struct {
 	wroteAt  []time.Duration
 
 	hook func() // after every event
+
+	happened int // events
 }
+
+// checkedEvery is after how many events the leader's invariants are looked at.
+const checkedEvery = 8
 
 type event struct {
 	at    time.Duration
@@ -191,6 +196,11 @@ func (w *world) until(d time.Duration, so func() bool) bool {
 		e.do()
 		if w.hook != nil {
 			w.hook()
+		}
+		if w.happened++; w.happened%checkedEvery == 0 {
+			if err := w.leader.CheckInvariants(); err != nil {
+				w.fatalf("the leader: %v", err)
+			}
 		}
 		w.check()
 		if w.t.Failed() {

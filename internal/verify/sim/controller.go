@@ -167,7 +167,11 @@ func (c *controller) leading(l *reconfig.Leader, do func(now time.Duration)) {
 		if l.Ended() {
 			c.resign(l)
 		}
-		c.calls++
+		if c.calls++; c.calls%checkedEvery == 0 {
+			if err := l.CheckInvariants(); err != nil {
+				c.w.broken(every, every, "%s: %v", c.name(), err)
+			}
+		}
 		calls := c.calls
 		c.w.after(c.clock.takes(l.Rest()), func() {
 			if calls == c.calls {

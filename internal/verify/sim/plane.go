@@ -47,7 +47,7 @@ type chainPlane struct {
 	taken   uint // messages
 }
 
-// checkedEvery is how many messages a node takes between two looks at the whole of its state.
+// checkedEvery is how many messages a node takes, or a leader, between two looks at the whole of its state.
 const checkedEvery = 16
 
 func (p *chainPlane) reset() error {
