@@ -166,8 +166,7 @@ func (k *Keyspace) replace(r *replacement) int64 {
 		if present != r.revision {
 			return 0
 		}
-		known = new(int64)
-		k.revisions[string(r.key)] = known
+		known = k.remember(r.key)
 	}
 	key := r.key
 	if r.revision == 0 {
@@ -175,6 +174,19 @@ func (k *Keyspace) replace(r *replacement) int64 {
 	}
 	*known = tx.Put(key, r.value, lease.NoLease)
 	return *known
+}
+
+// maxKnown is the most objects whose revisions are known. A node's lease, say, is replaced every ten seconds.
+const maxKnown = 1 << 16
+
+// remember returns where the revision of an object is kept.
+func (k *Keyspace) remember(key []byte) *int64 {
+	if len(k.revisions) >= maxKnown {
+		k.revisions = make(map[string]*int64) // their revisions are looked up again
+	}
+	known := new(int64)
+	k.revisions[string(key)] = known
+	return known
 }
 
 // forget forgets the revisions of the objects that a command may change.

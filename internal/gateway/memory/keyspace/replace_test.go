@@ -100,6 +100,32 @@ func TestReplacement(t *testing.T) {
 	compareAll(t, ours, theirs)
 }
 
+// TestKnownRevisionsAreBounded replaces more objects than have known revisions.
+func TestKnownRevisionsAreBounded(t *testing.T) {
+	k := newKeyspace(t)
+	defer k.Close()
+	revision := make(map[int]int64)
+	replace := func(i int) {
+		command := CommandOf(nil)
+		command.replacement = replacement{key: fmt.Appendf(nil, "k%d", i), revision: revision[i]}
+		answer, err := k.Apply(&command)
+		if err != nil || answer.replaced == 0 {
+			t.Fatalf("object %d of revision %d is not replaced: %v", i, revision[i], err)
+		}
+		revision[i] = answer.replaced
+	}
+	for i := range maxKnown {
+		replace(i)
+	}
+	for i := range 1000 {
+		replace(maxKnown + i) // a new one
+		replace(i)            // one that was known
+	}
+	if len(k.revisions) > maxKnown {
+		t.Errorf("%d revisions are known; want at most %d", len(k.revisions), maxKnown)
+	}
+}
+
 // compareEncoded compares the encoding of an answer with a response.
 func compareEncoded(t *testing.T, got *Answer, want proto.Message, header *pb.ResponseHeader) {
 	t.Helper()
