@@ -3,6 +3,7 @@ package keyspace
 import (
 	"context"
 	"errors"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -102,11 +103,29 @@ func (k *Keyspace) compact(revision int64) (*pb.CompactionResponse, error) {
 	go func() {
 		select {
 		case <-done:
+			k.tidy()
 			collector.Freed()
 		case <-k.gone:
 		}
 	}()
 	return &pb.CompactionResponse{Header: k.header()}, nil
+}
+
+// tidy frees what removed revisions take between others. It lets commands be applied in between.
+func (k *Keyspace) tidy() {
+	done, ok := k.Use()
+	if !ok {
+		return
+	}
+	defer done()
+	for p, more := 0, true; more; time.Sleep(compactionPause) {
+		select {
+		case <-k.gone:
+			return
+		default:
+			p, more = k.heap.tidy(p)
+		}
+	}
 }
 
 // Settled returns a channel that is closed when the history that the last compaction forgot is removed from memory.

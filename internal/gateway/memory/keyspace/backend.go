@@ -238,6 +238,15 @@ func (t *heapTx) UnsafeDelete(bucket backend.Bucket, key []byte) {
 	}
 }
 
+// tidy shrinks some parts, from one on. It returns the next part, and false behind the last one.
+func (h *heap) tidy(p int) (next int, more bool) {
+	h.tx.LockOutsideApply() // between two commands
+	defer h.tx.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.revisions.tidy(p, tidyParts)
+}
+
 // UnsafeRange needs no lock: only the holder of the transaction writes.
 func (t *heapTx) UnsafeRange(bucket backend.Bucket, key, end []byte, limit int64) (keys, values [][]byte) {
 	return t.heap.find(bucket, key, end, limit)

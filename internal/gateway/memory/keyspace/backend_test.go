@@ -73,6 +73,14 @@ func TestHeap(t *testing.T) {
 	for range 20_000 {
 		bucket, old := buckets[random.IntN(8)%3], key(random.IntN(newest+1))
 		value := fmt.Append(nil, random.Uint32())
+		switch random.IntN(60) {
+		case 0:
+			value = make([]byte, random.IntN(2*largeBytes))
+		case 1, 2, 3:
+			value = make([]byte, random.IntN(largeBytes))
+		case 4:
+			ours.revisions.tidy(random.IntN(len(ours.revisions.parts)+1), tidyParts)
+		}
 		do := random.IntN(10)
 		switch {
 		case do < 6:

@@ -206,7 +206,7 @@ func (c *cursor) seek(revision uint64, key []byte) []byte {
 			if q.places[c.i].main != revision {
 				return nil
 			}
-			if o := q.values[c.i]; o != nil && !q.places[c.i].deleted() && bytes.Equal(keyOf(o), key) {
+			if o := q.value(c.i); o != nil && !q.places[c.i].deleted() && bytes.Equal(keyOf(o), key) {
 				return o
 			}
 		}

@@ -63,16 +63,6 @@ type history struct {
 	entries int64
 }
 
-// partEntries is the length of a part.
-const partEntries = 512
-
-// part is a run of entries. An entry without a value was removed.
-type part struct {
-	places  []place
-	values  [][]byte
-	removed int
-}
-
 // at returns the first entry that is not before a place: its part and its index there.
 func (h *history) at(first place) (p, i int) {
 	p = sort.Search(len(h.parts), func(p int) bool {
@@ -89,39 +79,37 @@ func (h *history) at(first place) (p, i int) {
 // get returns the value at a place; nil: there is none.
 func (h *history) get(at place) []byte {
 	if p, i := h.at(at); p < len(h.parts) && h.parts[p].places[i] == at {
-		return h.parts[p].values[i]
+		return h.parts[p].value(i)
 	}
 	return nil
 }
 
-// put adds or replaces an entry, and returns the growth in bytes.
+// put adds or replaces an entry, and returns the growth in bytes. It may keep the value.
 func (h *history) put(at place, value []byte) int64 {
-	if value == nil {
-		value = []byte{}
-	}
 	grown := at.bytes() + int64(len(value))
 	p, i := h.at(at)
 	switch {
 	case p == len(h.parts): // behind all
-		if p == 0 || len(h.parts[p-1].places) >= partEntries {
-			h.parts = append(h.parts, &part{
-				places: make([]place, 0, partEntries), values: make([][]byte, 0, partEntries),
-			})
+		if p == 0 || !h.parts[p-1].fits(value) {
+			if p > 0 {
+				h.parts[p-1].seal()
+			}
+			h.parts = append(h.parts, &part{slab: make([]byte, 0, slabBytes)})
 			p++
 		}
 		last := h.parts[p-1]
-		last.places, last.values = append(last.places, at), append(last.values, value)
+		last.places, last.values = append(last.places, at), append(last.values, last.keep(value))
 	case h.parts[p].places[i] == at:
-		if old := h.parts[p].values[i]; old != nil {
+		if old := h.parts[p].value(i); old != nil {
 			grown -= at.bytes() + int64(len(old))
+			h.parts[p].remove(i)
 			h.entries--
-		} else {
-			h.parts[p].removed--
 		}
-		h.parts[p].values[i] = value
+		h.parts[p].removed--
+		h.parts[p].values[i] = h.parts[p].keep(value)
 	default:
 		q := h.parts[p]
-		q.places, q.values = slices.Insert(q.places, i, at), slices.Insert(q.values, i, value)
+		q.places, q.values = slices.Insert(q.places, i, at), slices.Insert(q.values, i, q.keep(value))
 	}
 	h.entries++
 	h.bytes += grown
@@ -131,15 +119,19 @@ func (h *history) put(at place, value []byte) int64 {
 // remove removes an entry, and returns the growth in bytes.
 func (h *history) remove(at place) int64 {
 	p, i := h.at(at)
-	if p == len(h.parts) || h.parts[p].places[i] != at || h.parts[p].values[i] == nil {
+	if p == len(h.parts) || h.parts[p].places[i] != at {
 		return 0
 	}
 	q := h.parts[p]
-	grown := -at.bytes() - int64(len(q.values[i]))
+	value := q.value(i)
+	if value == nil {
+		return 0
+	}
+	grown := -at.bytes() - int64(len(value))
 	h.entries--
 	h.bytes += grown
-	q.values[i] = nil
-	if q.removed++; q.removed > len(q.places)/2 {
+	q.remove(i)
+	if q.removed > len(q.places)/2 {
 		h.shrink(p)
 	}
 	return grown
@@ -147,23 +139,30 @@ func (h *history) remove(at place) int64 {
 
 // shrink frees the memory of a part's removed entries, and joins the part with the one before if both are short.
 func (h *history) shrink(p int) {
-	old, left := h.parts[p], new(part)
-	n := len(old.places) - old.removed
-	if p > 0 && len(h.parts[p-1].places)+n <= partEntries {
-		left = h.parts[p-1]
-		h.parts = slices.Delete(h.parts, p, p+1)
-	} else {
-		left.places, left.values = make([]place, 0, n), make([][]byte, 0, n)
-		h.parts[p] = left
+	first := p
+	if p > 0 && h.parts[p-1].joins(h.parts[p]) {
+		first--
 	}
-	for i, value := range old.values {
-		if value != nil {
-			left.places, left.values = append(left.places, old.places[i]), append(left.values, value)
-		}
-	}
+	left := join(h.parts[first : p+1]...)
 	if len(left.places) == 0 {
-		h.parts = slices.Delete(h.parts, p, p+1)
+		h.parts = slices.Delete(h.parts, first, p+1)
+		return
 	}
+	h.parts[first] = left
+	h.parts = slices.Delete(h.parts, first+1, p+1)
+}
+
+// tidy shrinks up to a number of parts, from one on, that have more than a few removed entries. It returns the part to
+// continue with, and false behind the last one.
+func (h *history) tidy(p, parts int) (next int, more bool) {
+	for ; parts > 0 && p < len(h.parts); parts-- {
+		before := len(h.parts)
+		if q := h.parts[p]; q.removed > len(q.places)/tidyPart {
+			h.shrink(p)
+		}
+		p += 1 - (before - len(h.parts))
+	}
+	return p, p < len(h.parts)
 }
 
 // between returns up to limit entries from a place on and before an end. 0: all.
@@ -176,8 +175,8 @@ func (h *history) between(first, end place, limit int64) (all []entry) {
 			if int64(len(all)) >= limit || !q.places[i].before(end) {
 				return all
 			}
-			if q.values[i] != nil {
-				all = append(all, entry{q.places[i], q.values[i]})
+			if value := q.value(i); value != nil {
+				all = append(all, entry{q.places[i], value})
 			}
 		}
 	}
@@ -186,11 +185,12 @@ func (h *history) between(first, end place, limit int64) (all []entry) {
 
 func (h *history) each(visit func(name, value []byte) error) error {
 	for _, q := range h.parts {
-		for i, value := range q.values {
+		for i, at := range q.places {
+			value := q.value(i)
 			if value == nil {
 				continue
 			}
-			if err := visit(q.places[i].name(), value); err != nil {
+			if err := visit(at.name(), value); err != nil {
 				return err
 			}
 		}

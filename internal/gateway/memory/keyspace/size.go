@@ -87,9 +87,9 @@ func (h *heap) newest(revision, most int64) (last, bytes int64) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for _, q := range slices.Backward(h.revisions.parts) {
-		for i, value := range slices.Backward(q.values) {
-			at := int64(q.places[i].main)
-			n := entryOverhead + q.places[i].bytes() + int64(len(value))
+		for i, named := range slices.Backward(q.places) {
+			at, value := int64(named.main), q.value(i)
+			n := entryOverhead + named.bytes() + int64(len(value))
 			if at <= revision || value != nil && bytes+n > most {
 				return at, bytes
 			}

@@ -321,9 +321,9 @@ func (h *heap) all() []entry {
 	defer h.mu.RUnlock()
 	all := make([]entry, 0, h.revisions.entries)
 	for _, q := range h.revisions.parts {
-		for i, object := range q.values {
-			if object != nil { // not removed
-				all = append(all, entry{q.places[i], object})
+		for i, at := range q.places {
+			if object := q.value(i); object != nil { // not removed
+				all = append(all, entry{at, object})
 			}
 		}
 	}
