@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Headers behind a message, and the metadata that the controls share. p4c's DPDK backend drops a comparison by < or >
-// behind && or ||, so each has a separate if.
+// behind && or ||, so each has a separate if. It takes a constant that is assigned to a table's result for the result.
 #ifndef NQ_HEADERS_P4
 #define NQ_HEADERS_P4
 
@@ -21,6 +21,9 @@
 // Of a shard's state; those of internal/chain.
 const bit<8> STATE_NONE = 0;
 const bit<8> STATE_ACTIVE = 1;
+
+// Of a shard without a lease of its own: that of the node counts.
+const bit<64> LEASE_OF_NODE = 1;
 
 // The role of a member of a shard's chain, relative to this node.
 const bit<8> ROLE_MEMBER = 1;
@@ -155,6 +158,8 @@ struct meta_t {
 
     // Of the session.
     bit<8> has_entry;
+
+    bit<8> step; // that the control plane asks for
 
     // Changes that the rules request.
     bit<8> wants_object; // the object must be made

@@ -10,6 +10,7 @@
 #include "frame.p4"
 #include "admit.p4"
 #include "shard.p4"
+#include "steps.p4"
 #include "state.p4"
 #include "send.p4"
 #include "route.p4"
@@ -58,6 +59,7 @@ control Node(inout headers_t hdr, inout meta_t meta,
         meta.straight = 0;
         meta.copies = 0;
         meta.to_address = 0;
+        meta.step = STEP_NONE;
 
         if (hdr.platform.port == NQ_PORT_AGAIN) {
             copy.apply(hdr, meta);
@@ -73,15 +75,26 @@ control Node(inout headers_t hdr, inout meta_t meta,
                 if (meta.outcome == OPEN) {
                     meta.client_address = hdr.ipv4.source;
                     meta.client_port = hdr.udp.source;
-                    admit.apply(hdr, meta);
+                    if (hdr.platform.port == NQ_PORT_CPU) {
+                        meta.outcome = NQ_OUTCOME_MALFORMED;
+                        if (hdr.chain.isValid() && hdr.base.flags != STEP_NONE) {
+                            meta.outcome = OPEN;
+                            meta.op = hdr.chain.client_op;
+                            meta.step = hdr.base.flags;
+                        }
+                    } else {
+                        admit.apply(hdr, meta);
+                    }
                 }
                 if (meta.outcome == OPEN && meta.sends == SEND_NOTHING) {
-                    shard.apply(hdr, meta);
+                    if (meta.step == STEP_NONE) {
+                        shard.apply(hdr, meta);
+                    }
                     if (meta.outcome == OPEN) {
                         state.apply(hdr, meta);
                     }
                 }
-                if (meta.outcome != OPEN) {
+                if (meta.outcome != OPEN && meta.step == STEP_NONE) {
                     meta.count = (bit<32>) meta.counted_op;
                     meta.count = meta.count << 6;
                     meta.count = meta.count + (bit<32>) meta.outcome;

@@ -9,6 +9,7 @@
 #include "read.p4"
 #include "write.p4"
 #include "update.p4"
+#include "steps.p4"
 
 control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<64>, bit<32>>(NQ_OBJECTS) object_version;
@@ -35,8 +36,13 @@ control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<8>, bit<64>>(NQ_SESSION_ENTRIES) session_op;
     Register<bit<16>, bit<64>>(NQ_SESSION_ENTRIES) session_status;
     Register<bit<32>, bit<32>>(1) session_entries_used;
+    // The last sessions that got an entry, by the number of entries made before it.
+    Register<bit<64>, bit<64>>(NQ_SESSION_ENTRIES) made_session;
+    Register<bit<16>, bit<64>>(NQ_SESSION_ENTRIES) made_shard;
+    Register<bit<64>, bit<32>>(1) entries_made;
 
-    Register<bit<64>, bit<32>>(65536) lease;       // the end of each shard's lease
+    Register<bit<64>, bit<32>>(65536) lease;       // the end of each shard's lease, or LEASE_OF_NODE
+    Register<bit<64>, bit<32>>(1) node_lease;      // the end of the lease of shards that have none of their own
     Register<bit<8>, bit<32>>(1) objects_full;     // the control plane has no place for another key
     Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_reads;
     Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_writes;
@@ -47,6 +53,7 @@ control State(inout headers_t hdr, inout meta_t meta) {
     Order() order;
     Update() update;
     Acknowledge() acknowledge;
+    AnswerStep() answer_step;
 
     action object(bit<32> index) {
         meta.found = 1;
@@ -74,8 +81,18 @@ control State(inout headers_t hdr, inout meta_t meta) {
 
     apply {
         objects.apply();
+        if (meta.step != STEP_NONE) {
+            meta.found = 0;
+            if (meta.step == STEP_READ || meta.step == STEP_MERGE || meta.step == STEP_CLEAR) {
+                meta.found = 1;
+                meta.object = hdr.base.epoch;
+            }
+        }
 
         hdr.state.lease = lease.read((bit<32>) hdr.base.shard);
+        if (hdr.state.lease == LEASE_OF_NODE) {
+            hdr.state.lease = node_lease.read(0);
+        }
         hdr.state.version = 0;
         hdr.state.committed = 0;
         hdr.state.bytes = 0;
@@ -102,7 +119,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
             meta.absent = 1;
         }
 
-        if (meta.op == NQ_OP_READ) {
+        if (meta.step != STEP_NONE) {
+#include "steps_before.p4"
+        } else if (meta.op == NQ_OP_READ) {
             read.apply(hdr, meta);
         } else if (hdr.base.op <= NQ_OP_FORWARD) {
             accept.apply(hdr, meta);
@@ -147,33 +166,41 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 use_entry(2 * NQ_SESSION_SLOTS);
             } else if (hdr.state.session3 == hdr.chain.session && hdr.state.shard3 == hdr.base.shard) {
                 use_entry(3 * NQ_SESSION_SLOTS);
-            } else if (hdr.state.used < meta.max_entries) {
-                if (hdr.state.session0 == 0) {
-                    use_entry(0);
-                    session_id0.write(hdr.state.slot, hdr.chain.session);
-                    session_shard0.write(hdr.state.slot, hdr.base.shard);
-                } else if (hdr.state.session1 == 0) {
-                    use_entry(NQ_SESSION_SLOTS);
-                    session_id1.write(hdr.state.slot, hdr.chain.session);
-                    session_shard1.write(hdr.state.slot, hdr.base.shard);
-                } else if (hdr.state.session2 == 0) {
-                    use_entry(2 * NQ_SESSION_SLOTS);
-                    session_id2.write(hdr.state.slot, hdr.chain.session);
-                    session_shard2.write(hdr.state.slot, hdr.base.shard);
-                } else if (hdr.state.session3 == 0) {
-                    use_entry(3 * NQ_SESSION_SLOTS);
-                    session_id3.write(hdr.state.slot, hdr.chain.session);
-                    session_shard3.write(hdr.state.slot, hdr.base.shard);
-                }
-                if (meta.has_entry == 1) {
-                    hdr.state.used = hdr.state.used + 1;
-                    session_entries_used.write(0, hdr.state.used);
-                    session_seq.write(hdr.state.entry, 0);
-                    session_version.write(hdr.state.entry, 0);
-                    session_result.write(hdr.state.entry, 0);
-                    session_key.write(hdr.state.entry, 0);
-                    session_op.write(hdr.state.entry, 0);
-                    session_status.write(hdr.state.entry, 0);
+            } else if (meta.step == STEP_NONE || meta.step == STEP_RECORD) {
+                if (hdr.state.used < meta.max_entries) {
+                    if (hdr.state.session0 == 0) {
+                        use_entry(0);
+                        session_id0.write(hdr.state.slot, hdr.chain.session);
+                        session_shard0.write(hdr.state.slot, hdr.base.shard);
+                    } else if (hdr.state.session1 == 0) {
+                        use_entry(NQ_SESSION_SLOTS);
+                        session_id1.write(hdr.state.slot, hdr.chain.session);
+                        session_shard1.write(hdr.state.slot, hdr.base.shard);
+                    } else if (hdr.state.session2 == 0) {
+                        use_entry(2 * NQ_SESSION_SLOTS);
+                        session_id2.write(hdr.state.slot, hdr.chain.session);
+                        session_shard2.write(hdr.state.slot, hdr.base.shard);
+                    } else if (hdr.state.session3 == 0) {
+                        use_entry(3 * NQ_SESSION_SLOTS);
+                        session_id3.write(hdr.state.slot, hdr.chain.session);
+                        session_shard3.write(hdr.state.slot, hdr.base.shard);
+                    }
+                    if (meta.has_entry == 1) {
+                        hdr.state.used = hdr.state.used + 1;
+                        session_entries_used.write(0, hdr.state.used);
+                        hdr.state.sum = entries_made.read(0);
+                        hdr.state.scratch = hdr.state.sum & (NQ_SESSION_ENTRIES - 1);
+                        made_session.write(hdr.state.scratch, hdr.chain.session);
+                        made_shard.write(hdr.state.scratch, hdr.base.shard);
+                        hdr.state.sum = hdr.state.sum + 1;
+                        entries_made.write(0, hdr.state.sum);
+                        session_seq.write(hdr.state.entry, 0);
+                        session_version.write(hdr.state.entry, 0);
+                        session_result.write(hdr.state.entry, 0);
+                        session_key.write(hdr.state.entry, 0);
+                        session_op.write(hdr.state.entry, 0);
+                        session_status.write(hdr.state.entry, 0);
+                    }
                 }
             }
             if (meta.has_entry == 1) {
@@ -185,7 +212,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 hdr.state.noted = session_status.read(hdr.state.entry);
             }
 
-            if (hdr.base.op == NQ_OP_UPDATE) {
+            if (meta.step != STEP_NONE) {
+#include "steps_session.p4"
+            } else if (hdr.base.op == NQ_OP_UPDATE) {
                 update.apply(hdr, meta);
             } else if (meta.has_entry == 0) {
                 meta.outcome = NQ_OUTCOME_FULL;
@@ -219,8 +248,10 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 object_bytes.write(meta.object, hdr.state.bytes);
                 object_epoch.write(meta.object, 0);
                 NQ_STORE_VALUE
-                object_writes.count(meta.object);
-                shard_writes.count((bit<32>) hdr.base.shard);
+                if (meta.step == STEP_NONE) {
+                    object_writes.count(meta.object);
+                    shard_writes.count((bit<32>) hdr.base.shard);
+                }
             }
             if (meta.records == 1) {
                 session_seq.write(hdr.state.entry, hdr.chain.seq);
@@ -274,6 +305,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 meta.value_bytes = hdr.state.bytes & BYTES_LENGTH;
                 NQ_SHOW_VALUE
             }
+        }
+        if (meta.step != STEP_NONE) {
+            answer_step.apply(hdr, meta);
         }
     }
 }

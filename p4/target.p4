@@ -7,7 +7,8 @@
 #define NQ_PORT_AGAIN 12
 // Copies the frame, and gives the copies to the program as new frames.
 const PortId_t PORT_AGAIN = (PortId_t) NQ_PORT_AGAIN;
-const PortId_t PORT_CPU = (PortId_t) 13;  // the control plane
+#define NQ_PORT_CPU 13
+const PortId_t PORT_CPU = (PortId_t) NQ_PORT_CPU; // the control plane
 const PortId_t PORT_HOST = (PortId_t) 14; // the host's own network stack
 const PortId_t PORT_DROP = (PortId_t) 15; // no interface. SWX's own drop port frees frames as DPDK's buffers
 

@@ -14,6 +14,9 @@ import (
 // planeSwitch is the P4 plane on a switch in a process of its own, which the node drives by P4Runtime.
 const planeSwitch = "p4runtime"
 
+// planePackets is planeSwitch on a switch without registers.
+const planePackets = "p4packets"
+
 // planes are the planes of a lab's nodes: one for all, or one per node in order.
 type planes []string
 
@@ -21,11 +24,11 @@ func planesOf(list string, nodes int) (planes, error) {
 	all := planes(strings.Split(list, ","))
 	for _, plane := range all {
 		switch plane {
-		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4, planeSwitch:
+		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4, planeSwitch, planePackets:
 		default:
 			return nil,
 				cli.UsageError(fmt.Errorf(
-					"--plane %q: want xdp, soft, p4 or p4runtime, or one of them for each node, with commas between", list))
+					"--plane %q: want xdp, soft, p4, p4runtime or p4packets, or one of them for each node, with commas between", list))
 		}
 	}
 	if len(all) != 1 && len(all) != nodes {
@@ -33,6 +36,9 @@ func planesOf(list string, nodes int) (planes, error) {
 	}
 	return all, nil
 }
+
+// isSwitch says whether a plane is a switch in a process of its own.
+func isSwitch(plane string) bool { return plane == planeSwitch || plane == planePackets }
 
 // of returns the plane of a host.
 func (p planes) of(l *lab.Lab, h lab.Host) string {
@@ -44,14 +50,14 @@ func (p planes) of(l *lab.Lab, h lab.Host) string {
 
 // hasSwitch reports whether a node is a switch.
 func (p planes) hasSwitch() bool {
-	return slices.Contains(p, cli.PlaneP4) || slices.Contains(p, planeSwitch)
+	return slices.ContainsFunc(p, func(plane string) bool { return plane == cli.PlaneP4 || isSwitch(plane) })
 }
 
 // arguments returns the arguments for the data plane of a node.
 func (p planes) arguments(l *lab.Lab, h lab.Host) []string {
 	plane := p.of(l, h)
 	argv := []string{"--plane", plane}
-	if plane == planeSwitch {
+	if isSwitch(plane) {
 		argv = []string{"--plane", cli.PlaneP4, "--switch", switchAddress}
 	}
 	switch plane {
@@ -69,10 +75,15 @@ const switchAddress = "127.0.0.1:9559"
 // beside returns the command of a node's switch; nil: it has none.
 func (p planes) beside(product string) func(*lab.Lab, lab.Host) []string {
 	return func(l *lab.Lab, h lab.Host) []string {
-		if p.of(l, h) != planeSwitch {
+		plane := p.of(l, h)
+		if !isSwitch(plane) {
 			return nil
 		}
-		return append([]string{product, "switch", "--listen", switchAddress}, portsOf(l, h)...)
+		argv := []string{product, "switch", "--listen", switchAddress}
+		if plane == planePackets {
+			argv = append(argv, "--no-registers")
+		}
+		return append(argv, portsOf(l, h)...)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestMixedChain(t *testing.T) {
 func TestMixedChainOfSwitches(t *testing.T) {
 	roottest.Need(t)
 	enginetest.Need(t)
-	for _, plane := range []string{"soft,p4runtime,p4", "p4runtime,xdp,p4runtime"} {
+	for _, plane := range []string{"soft,p4runtime,p4", "p4runtime,xdp,p4packets", "p4packets,soft,p4packets"} {
 		checkMixed(t, plane)
 	}
 }

@@ -46,6 +46,7 @@ type switchFlags struct {
 	listen, identity string
 	device           uint64
 	ports            []string
+	noRegisters      bool
 	verbose          bool
 	logFormat        cli.LogFormat
 }
@@ -73,6 +74,8 @@ address with its certificate: "netcraq certs make DIR --controllers ADDRESS" put
 		"network interface of the next port, from 0 on; may be repeated (default: packets of controllers only)")
 	f.StringVar(&flags.identity, "identity", "",
 		"directory of this switch's certificate, as netcraq certs makes it (default: no encryption, on loopback only)")
+	f.BoolVar(&flags.noRegisters, "no-registers", false,
+		"answer UNIMPLEMENTED to registers, as servers of other switches do, for tests of controllers")
 	flags.logFormat.Add(f)
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
@@ -127,7 +130,7 @@ func runSwitch(ctx context.Context, stderr io.Writer, flags *switchFlags) error 
 func serveSwitch(ctx context.Context, log *slog.Logger, flags *switchFlags, listener net.Listener,
 	options []grpc.ServerOption) error {
 	s := p4runtime.New(p4runtime.Options{
-		Device: flags.device, Ports: flags.ports, Log: log,
+		Device: flags.device, Ports: flags.ports, Log: log, NoRegisters: flags.noRegisters,
 		Start: func(program []byte) (p4runtime.Engine, error) { return p4.StartSWX(program, p4.EngineMegabytes) },
 	})
 	server := grpc.NewServer(append(options, grpc.MaxRecvMsgSize(switchMessageBytes),

@@ -104,7 +104,7 @@ type Plane interface {
 // Info describes a plane.
 type Info struct {
 	Plane   string // "soft", "xdp" or "p4"
-	Mode    string // xdp: "native" or "generic"; soft: "sockets"; p4: "swx" or "p4runtime"
+	Mode    string // xdp: "native" or "generic"; soft: "sockets"; p4: "swx", "p4runtime" or, without registers, "p4packets"
 	Why     string // why this mode and no better one; empty for the best
 	Addr    netip.AddrPort
 	Options chain.Options

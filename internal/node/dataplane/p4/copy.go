@@ -37,12 +37,8 @@ func (n *Node) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) er
 			return err
 		}
 	}
-	return n.visitEntries(func(l *sessionEntry) (bool, error) {
-		if _, wanted := w.Since[l.key.Shard]; !wanted {
-			return true, nil
-		}
-		return true, session(l.key, l.Session)
-	})
+	of := func(shard uint16) bool { _, wanted := w.Since[shard]; return wanted }
+	return n.visitEntries(of, func(l *sessionEntry) (bool, error) { return true, session(l.key, l.Session) })
 }
 
 // Import is [dataplane.Plane].Import.
@@ -54,6 +50,9 @@ func (n *Node) Import(objects []dataplane.KeyedObject, sessions []dataplane.Keye
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.stepper != nil {
+		return n.mergeAll(objects, sessions)
+	}
 	return n.together(func() error {
 		for some := range slices.Chunk(objects, batch) {
 			if err := n.merge(some); err != nil {
@@ -98,7 +97,7 @@ func (n *Node) merge(objects []dataplane.KeyedObject) error {
 		}
 		delete(now, place)
 	}
-	if err := n.sw.Do(&r); err != nil || !full {
+	if err := n.do(&r); err != nil || !full {
 		return err
 	}
 	return fmt.Errorf("objects: %w", dataplane.ErrFull)
@@ -120,7 +119,7 @@ func (n *Node) placesFor(objects []dataplane.KeyedObject) (places []uint32, full
 		}
 		places = append(places, place)
 	}
-	if err = n.sw.Do(&r); err != nil {
+	if err = n.do(&r); err != nil {
 		for _, k := range given {
 			n.forgetPlace(k)
 		}
@@ -133,9 +132,9 @@ func (n *Node) cellsAt(places []uint32) ([]cell, error) {
 	cells := make([]cell, len(places))
 	var r Request
 	for i, place := range places {
-		readCells(&r, int(place), cells[i:i+1], objectArrays)
+		n.readCells(&r, int(place), cells[i:i+1], objectArrays)
 	}
-	return cells, n.sw.Do(&r)
+	return cells, n.do(&r)
 }
 
 // merge takes over what is newer in another node's copy.
@@ -181,10 +180,8 @@ func (n *Node) forget(
 		}
 	}
 	var sessions []chain.SessionKey
-	err := n.visitEntries(func(l *sessionEntry) (bool, error) {
-		if set[l.key.Shard] {
-			sessions = append(sessions, l.key)
-		}
+	err := n.visitEntries(func(shard uint16) bool { return set[shard] }, func(l *sessionEntry) (bool, error) {
+		sessions = append(sessions, l.key)
 		return true, nil
 	})
 	for some := range slices.Chunk(sessions, batch) {
@@ -222,14 +219,14 @@ func (n *Node) forgetBatch(
 	if err != nil {
 		return nil, false, err
 	}
-	return set, more, n.sw.Do(&r)
+	return set, more, n.do(&r)
 }
 
 // Doubt is [dataplane.Plane].Doubt.
 func (n *Node) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
 	err := n.forget(shards, versionArrays, func(r *Request, _ wire.Key, place uint32, c *cell) {
 		if c.version != c.committed {
-			writeCell(r, place, new(cell))
+			n.zero(r, place)
 		}
 	}, gone)
 	if err != nil {

@@ -53,13 +53,9 @@ func HarnessOn(sw Switch, self netip.AddrPort, o chain.Options, hosts []netip.Ad
 
 // Clear makes the node one without state, configuration or counts.
 func (m *Harness) Clear() error {
-	var used []int
-	if entries, err := m.entriesUsed(); err != nil {
+	used, err := m.clearSessions()
+	if err != nil {
 		return err
-	} else if entries > 0 {
-		if used, err = m.usedEntries(0, m.slots()); err != nil {
-			return err
-		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +64,8 @@ func (m *Harness) Clear() error {
 	for shard, c := range m.configs {
 		r.Delete(m.shardEntry(shard, &c))
 		m.removeMembers(&r, shard, &c)
-		m.lease(&r, shard, 0, false)
+		delete(m.leases, shard)
+		m.lease(&r, shard, false)
 		r.Write(regShardReads, int(shard), 0)
 		r.Write(regShardWrites, int(shard), 0)
 	}
@@ -78,9 +75,11 @@ func (m *Harness) Clear() error {
 	for _, at := range used {
 		freeEntry(&r, at)
 	}
-	r.Write(regSessionEntriesUsed, 0, 0)
+	if m.stepper == nil {
+		r.Write(regSessionEntriesUsed, 0, 0)
+	}
 	r.Scan(regOutcomes, 0, counterArray, func(i int, _ uint64) { counted = append(counted, i) })
-	if err := m.sw.Do(&r); err != nil {
+	if err := m.do(&r); err != nil {
 		return err
 	}
 	r = Request{}
@@ -89,9 +88,34 @@ func (m *Harness) Clear() error {
 	}
 	m.hearts = chain.New(m.options)
 	m.configs, m.leases, m.renewed = make(map[uint16]chain.ShardConfig), make(map[uint16]uint64), 0
+	m.nodeLease(&r)
 	m.keys, m.used, m.free = m.keys[:0], m.used[:0], m.free[:0]
-	return m.sw.Do(&r)
+	return m.do(&r)
 }
+
+// clearSessions lists the session entries in use, and frees them if the switch has no registers.
+func (m *Harness) clearSessions() (used []int, err error) {
+	entries, err := m.entriesUsed()
+	if err != nil || entries == 0 {
+		return nil, err
+	}
+	if m.stepper == nil {
+		return m.usedEntries(0, m.slots())
+	}
+	var keys []chain.SessionKey
+	err = m.visitEntries(everyShard, func(l *sessionEntry) (bool, error) {
+		keys = append(keys, l.key)
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return nil, m.freeAll(keys, always)
+}
+
+func always(chain.SessionKey, *chain.Session) bool { return true }
 
 // SetClock stops the clock of the leases at a time.
 func (m *Harness) SetClock(now uint64) error {
@@ -161,15 +185,30 @@ func (m *Harness) PutObject(k wire.Key, o chain.Object) error {
 		}
 	}
 	c := cellOf(&o)
-	writeCell(&r, place, &c)
-	return m.sw.Do(&r)
+	if m.stepper == nil {
+		writeCell(&r, place, &c)
+		return m.do(&r)
+	}
+	m.zero(&r, place)
+	mergePlace(&r, place, &o)
+	for i, count := range []uint64{o.Reads, o.Writes} {
+		r.Write(countArrays[i], int(place), count)
+	}
+	return m.do(&r)
 }
 
 // PutSession stores a session as it is.
 func (m *Harness) PutSession(k chain.SessionKey, s chain.Session) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	done, err := m.putEntries([]dataplane.KeyedSession{{Key: k, Session: s}}, false)
+	sessions := []dataplane.KeyedSession{{Key: k, Session: s}}
+	var done int
+	var err error
+	if m.stepper == nil {
+		done, err = m.putEntries(sessions, false)
+	} else if err = m.freeAll([]chain.SessionKey{k}, always); err == nil {
+		done, err = m.record(sessions)
+	}
 	if err == nil && done == 0 {
 		err = fmt.Errorf("session %d of shard %d: no room for an entry", k.Session, k.Shard)
 	}

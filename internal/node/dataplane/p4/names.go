@@ -21,6 +21,7 @@ const (
 
 	regOutcomes    = "Node.outcomes"
 	regLease       = "Node.state.lease"
+	regNodeLease   = "Node.state.node_lease"
 	regFull        = "Node.state.objects_full"
 	regShardReads  = "Node.state.shard_reads"
 	regShardWrites = "Node.state.shard_writes"
@@ -64,6 +65,9 @@ func waysOf(prefix string) (names [sessionWays]string) {
 	}
 	return names
 }
+
+// countArrays are the counters of a place.
+var countArrays = objectArrays[len(objectArrays)-2:]
 
 // versionArrays are those of versions.
 var versionArrays = objectArrays[:2]

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -48,7 +49,11 @@ const (
 	cpuObject    = 1
 	cpuRoute     = 2
 	cpuHeartbeat = 3
+	cpuAnswer    = 4
 )
+
+// leaseOfNode is the lease of a shard that has none of its own: see p4/headers.p4.
+const leaseOfNode = 1
 
 // CheckOptions says whether the program can be a node with these options.
 func CheckOptions(o chain.Options) error {
@@ -79,6 +84,9 @@ type Node struct {
 	sw      Switch
 	self    netip.AddrPort
 	options chain.Options
+	stepper Stepper       // nil: the control plane has the registers
+	number  atomic.Uint64 // of the last step
+	made    made
 
 	mu      sync.Mutex
 	places  map[wire.Key]uint32
@@ -86,8 +94,8 @@ type Node struct {
 	used    []bool
 	free    []uint32
 	configs map[uint16]chain.ShardConfig
-	leases  map[uint16]uint64
-	renewed uint64
+	leases  map[uint16]uint64 // of shards that have one of their own
+	renewed uint64            // the node's lease
 	full    bool
 	hearts  *chain.Node // handles heartbeats, and nothing else
 }
@@ -109,7 +117,10 @@ func NewNode(sw Switch, self netip.AddrPort, o chain.Options) (*Node, error) {
 			{"slot_mask", uint64(n.slots() - 1)}, {"max_entries", uint64(o.MaxSessions)},
 		},
 	})
-	return n, sw.Do(&r)
+	if err := sw.Do(&r); err != nil {
+		return n, err
+	}
+	return n, n.beginSteps()
 }
 
 // place returns a key's place; ok is false if it has none.
@@ -142,10 +153,22 @@ func (n *Node) take(r *Request, k wire.Key) {
 		return
 	}
 	r.Delete(Entry{Table: tableObjects, Match: []uint64{k.Hi, k.Lo}})
-	for _, array := range objectArrays {
-		r.Write(array, int(p), 0)
-	}
+	n.zero(r, p)
 	n.setFull(r, false)
+}
+
+// zero makes a place that of no object.
+func (n *Node) zero(r *Request, place uint32) {
+	if n.stepper == nil {
+		writeCell(r, place, new(cell))
+		return
+	}
+	s := newStep(stepClear, nil)
+	s.put32(offEpoch, place)
+	r.ask(s, nil)
+	for _, array := range countArrays {
+		r.Write(array, int(place), 0)
+	}
 }
 
 // forgetPlace makes the place of a key a free one.
@@ -168,7 +191,13 @@ func (n *Node) setFull(r *Request, full bool) {
 	if full {
 		value = 1
 	}
-	r.Write(regFull, 0, value)
+	if n.stepper == nil {
+		r.Write(regFull, 0, value)
+		return
+	}
+	s := newStep(stepFull, nil)
+	s[offClientOp] = byte(value)
+	r.ask(s, nil)
 }
 
 // wants handles a frame that needs a place for its key. It returns the frame to be handed in again.
@@ -188,7 +217,7 @@ func (n *Node) wants(left []byte) (port int, again []byte, err error) {
 	if _, ok := n.give(&r, k); !ok {
 		n.setFull(&r, true)
 	}
-	if err = n.sw.Do(&r); err != nil {
+	if err = n.do(&r); err != nil {
 		n.forgetPlace(k) // else its frames would come back for ever
 	}
 	return port, again, err
@@ -221,6 +250,12 @@ func (n *Node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var r Request
+	for _, c := range configs {
+		if c.Readable() {
+			n.nodeLease(&r)
+			break
+		}
+	}
 	for number, c := range configs {
 		was := n.configs[number]
 		n.removeMembers(&r, number, &was)
@@ -236,12 +271,16 @@ func (n *Node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 		}
 		switch is := c.Readable(); {
 		case was.Readable() && !is:
-			n.lease(&r, number, 0, false)
+			delete(n.leases, number)
+			n.lease(&r, number, false)
 		case is && !was.Readable():
-			n.lease(&r, number, max(n.leases[number], n.renewed), true)
+			if n.renewed != 0 {
+				delete(n.leases, number)
+			}
+			n.lease(&r, number, true)
 		}
 	}
-	if err := n.sw.Do(&r); err != nil {
+	if err := n.do(&r); err != nil {
 		return err
 	}
 	for number, c := range configs {
@@ -353,16 +392,50 @@ func (n *Node) check(shard uint16) error {
 	return nil
 }
 
-// lease sets the end of a shard's lease, which heartbeats may have granted for longer.
-func (n *Node) lease(r *Request, shard uint16, until uint64, readable bool) {
-	n.leases[shard] = until
-	if granted := n.hearts.Granted(); readable && until != chain.Forever {
-		if until <= granted.Void {
-			until = 0
-		}
-		until = max(until, granted.Until)
+// lease sets the end of a shard's lease. A readable one without a lease of its own has the node's.
+func (n *Node) lease(r *Request, shard uint16, readable bool) {
+	until, own := n.leases[shard]
+	switch {
+	case readable && !own:
+		until = leaseOfNode
+	case readable:
+		until = n.extended(until)
 	}
-	r.Write(regLease, int(shard), until)
+	if own && until <= leaseOfNode {
+		until = 0
+	}
+	if n.stepper == nil {
+		r.Write(regLease, int(shard), until)
+		return
+	}
+	s := newStep(stepLease, nil)
+	s.put16(offShard, shard)
+	s.put(offVersion, until)
+	r.ask(s, nil)
+}
+
+// nodeLease sets the end of the lease of all shards that are readable and have none of their own.
+func (n *Node) nodeLease(r *Request) {
+	until := n.extended(n.renewed)
+	if n.stepper == nil {
+		r.Write(regNodeLease, 0, until)
+		return
+	}
+	s := newStep(stepNode, nil)
+	s.put(offVersion, until)
+	r.ask(s, nil)
+}
+
+// extended is the end of a lease that heartbeats may have granted for longer, or found void.
+func (n *Node) extended(until uint64) uint64 {
+	granted := n.hearts.Granted()
+	if until == chain.Forever {
+		return until
+	}
+	if until <= granted.Void {
+		until = 0
+	}
+	return max(until, granted.Until)
 }
 
 // SetHeart is [dataplane.Plane].SetHeart. The program sends heartbeats to the CPU port: their tags are beyond a switch.
@@ -390,14 +463,15 @@ func (n *Node) beats(now uint64, f []byte) (answer []byte, err error) {
 	defer n.mu.Unlock()
 	before := n.hearts.Granted()
 	message := n.hearts.ReceiveHeartbeat(now, p.Message, nil)
-	if after := n.hearts.Granted(); after.Until != before.Until || after.Since != before.Since {
+	if after := n.hearts.Granted(); after.Until != before.Until || after.Void != before.Void {
 		var r Request
-		for shard, c := range n.configs {
-			if c.Readable() {
-				n.lease(&r, shard, n.leases[shard], true)
+		n.nodeLease(&r)
+		for shard := range n.leases {
+			if c := n.configs[shard]; c.Readable() {
+				n.lease(&r, shard, true)
 			}
 		}
-		if err := n.sw.Do(&r); err != nil {
+		if err := n.do(&r); err != nil {
 			return nil, err
 		}
 	}
@@ -418,8 +492,9 @@ func (n *Node) GrantUntil(shard uint16, until uint64) error {
 	defer n.mu.Unlock()
 	var r Request
 	c := n.configs[shard]
-	n.lease(&r, shard, until, c.Readable())
-	return n.sw.Do(&r)
+	n.leases[shard] = until
+	n.lease(&r, shard, c.Readable())
+	return n.do(&r)
 }
 
 // Renew is [dataplane.Plane].Renew.
@@ -428,13 +503,28 @@ func (n *Node) Renew(until uint64) error {
 	defer n.mu.Unlock()
 	n.renewed = until
 	n.hearts.Renew(until)
+	if !n.reads() {
+		return nil // ConfigureAll sets it
+	}
 	var r Request
-	for shard, c := range n.configs {
-		if c.Readable() {
-			n.lease(&r, shard, until, true)
+	n.nodeLease(&r) // first: a shard that loses its own lease must not get one that has ended
+	for shard := range n.leases {
+		if c := n.configs[shard]; c.Readable() {
+			delete(n.leases, shard)
+			n.lease(&r, shard, true)
 		}
 	}
-	return n.sw.Do(&r)
+	return n.do(&r)
+}
+
+// reads reports whether a shard is readable.
+func (n *Node) reads() bool {
+	for _, c := range n.configs {
+		if c.Readable() {
+			return true
+		}
+	}
+	return false
 }
 
 // Counters is [dataplane.Plane].Counters.
@@ -444,7 +534,7 @@ func (n *Node) Counters() (chain.Counters, error) {
 	r.Scan(regOutcomes, 0, counterArray, func(i int, v uint64) {
 		counters[chain.Counter{Op: wire.Op(i >> 6), Outcome: wire.Outcome(i & 63)}] = v
 	})
-	if err := n.sw.Do(&r); err != nil {
+	if err := n.do(&r); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
@@ -461,5 +551,5 @@ func (n *Node) Loads() ([]dataplane.ShardLoad, error) {
 	var r Request
 	r.Scan(regShardReads, 0, n.options.Shards, func(i int, v uint64) { loads[i].Reads = v })
 	r.Scan(regShardWrites, 0, n.options.Shards, func(i int, v uint64) { loads[i].Writes = v })
-	return loads, n.sw.Do(&r)
+	return loads, n.do(&r)
 }

@@ -1,6 +1,7 @@
 package p4
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -105,6 +106,9 @@ func (p *Plane) open(o Options) (err error) {
 	if p.Node, err = NewNode(sw, o.Node, o.Chain); err != nil {
 		return errors.Join(err, sw.Close())
 	}
+	if p.stepper != nil {
+		p.mode = "p4packets"
+	}
 	p.ways = ways{node: p.Node, ports: p.ports}
 	p.workers.Go(p.attend)
 	p.workers.Go(p.follow)
@@ -164,7 +168,8 @@ func (p *Plane) attend() {
 				p.lose()
 			}
 		case cpuHeartbeat:
-			answer, err := p.beats(p.Clock(), left.Frame[PlatformBytes:])
+			// The time is that of its arrival: one that waited here would look as if the clock had stood still (H4).
+			answer, err := p.beats(binary.BigEndian.Uint64(left.Frame), left.Frame[PlatformBytes:])
 			if err == nil && answer != nil {
 				err = p.sendIP(answer[frame.EthernetBytes:])
 			}

@@ -48,8 +48,16 @@ func (c *cell) fields() []*uint64 {
 }
 
 // readCells adds the reading of some places in a row to r, of the first registers of a cell.
-func readCells(r *Request, first int, cells []cell, arrays []string) {
+func (n *Node) readCells(r *Request, first int, cells []cell, arrays []string) {
+	skip := 0
+	if n.stepper != nil && len(arrays) > 0 {
+		n.readPlaces(r, first, cells)
+		skip = min(len(arrays), len(objectArrays)-len(countArrays))
+	}
 	for i, array := range arrays {
+		if i < skip {
+			continue
+		}
 		r.Visit(array, first, len(cells), func(at int, v uint64) { *cells[at-first].fields()[i] = v })
 	}
 }
@@ -70,8 +78,8 @@ func (n *Node) Object(k wire.Key) (chain.Object, bool, error) {
 	}
 	var r Request
 	var c [1]cell
-	readCells(&r, int(place), c[:], objectArrays)
-	err := n.sw.Do(&r)
+	n.readCells(&r, int(place), c[:], objectArrays)
+	err := n.do(&r)
 	return c[0].object(), err == nil, err
 }
 
@@ -95,8 +103,8 @@ func (n *Node) walkBatch(first int, arrays []string, visit func(wire.Key, uint32
 	}
 	cells := make([]cell, min(batch, len(n.keys)-first))
 	var r Request
-	readCells(&r, first, cells, arrays)
-	if err := n.sw.Do(&r); err != nil {
+	n.readCells(&r, first, cells, arrays)
+	if err := n.do(&r); err != nil {
 		return false, err
 	}
 	for i := range cells {
@@ -149,7 +157,7 @@ func (n *Node) entries(at []int) ([]sessionEntry, error) {
 		r.Visit(regSessionOp, at, 1, func(_ int, v uint64) { l.Op = wire.Op(v) })
 		r.Visit(regSessionStatus, at, 1, func(_ int, v uint64) { l.Status = wire.Status(v) })
 	}
-	err := n.sw.Do(&r)
+	err := n.do(&r)
 	return slices.DeleteFunc(found, func(l sessionEntry) bool { return l.key.Session == 0 }), err
 }
 
@@ -202,7 +210,7 @@ func (n *Node) usedEntries(first, count int) ([]int, error) {
 	for way, array := range sessionIDs {
 		r.Scan(array, first, count, func(slot int, _ uint64) { at = append(at, entryAt(way, slot)) })
 	}
-	err := n.sw.Do(&r)
+	err := n.do(&r)
 	return at, err
 }
 
@@ -210,17 +218,26 @@ func (n *Node) usedEntries(first, count int) ([]int, error) {
 func (n *Node) entriesUsed() (int, error) {
 	var r Request
 	var used [1]uint64
-	r.Read(regSessionEntriesUsed, 0, used[:])
-	err := n.sw.Do(&r)
+	if n.stepper == nil {
+		r.Read(regSessionEntriesUsed, 0, used[:])
+	} else {
+		r.ask(newStep(stepMade, nil), func(a step) { used[0] = uint64(a.get32(offEpoch)) })
+	}
+	err := n.do(&r)
 	return int(used[0]), err
 }
 
-// visitEntries visits all session entries that are there during all of the call, some slots at a time. It looks which
+func everyShard(uint16) bool { return true }
+
+// visitEntries visits all session entries of some shards that are there during all of the call, some slots at a time. It looks which
 // entries are in use first, because few may be.
-func (n *Node) visitEntries(visit func(*sessionEntry) (bool, error)) error {
+func (n *Node) visitEntries(of func(shard uint16) bool, visit func(*sessionEntry) (bool, error)) error {
 	const looked = 8 * batch
 	if used, err := n.entriesUsed(); err != nil || used == 0 {
 		return err
+	}
+	if n.stepper != nil {
+		return n.visitMade(of, visit)
 	}
 	for first := 0; first < n.slots(); first += looked {
 		used, err := n.usedEntries(first, min(looked, n.slots()-first))
@@ -228,7 +245,7 @@ func (n *Node) visitEntries(visit func(*sessionEntry) (bool, error)) error {
 			return err
 		}
 		for some := range slices.Chunk(used, batch) {
-			if more, err := n.visitSome(some, visit); err != nil || !more {
+			if more, err := n.visitSome(some, of, visit); err != nil || !more {
 				return err
 			}
 		}
@@ -237,15 +254,20 @@ func (n *Node) visitEntries(visit func(*sessionEntry) (bool, error)) error {
 }
 
 // visitSome visits some entries.
-func (n *Node) visitSome(at []int, visit func(*sessionEntry) (bool, error)) (more bool, err error) {
+func (n *Node) visitSome(
+	at []int, of func(shard uint16) bool, visit func(*sessionEntry) (bool, error),
+) (more bool, err error) {
 	n.mu.Lock()
-	all, err := n.entries(at)
+	found, err := n.entries(at)
 	n.mu.Unlock()
 	if err != nil {
 		return false, err
 	}
-	for i := range all {
-		if more, err := visit(&all[i]); err != nil || !more {
+	for i := range found {
+		if !of(found[i].key.Shard) {
+			continue
+		}
+		if more, err := visit(&found[i]); err != nil || !more {
 			return false, err
 		}
 	}
@@ -254,7 +276,7 @@ func (n *Node) visitSome(at []int, visit func(*sessionEntry) (bool, error)) (mor
 
 // Sessions is [dataplane.Plane].Sessions.
 func (n *Node) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	return n.visitEntries(func(l *sessionEntry) (bool, error) { return visit(l.key, l.Session), nil })
+	return n.visitEntries(everyShard, func(l *sessionEntry) (bool, error) { return visit(l.key, l.Session), nil })
 }
 
 // DropSession is [dataplane.Plane].DropSession.
@@ -267,6 +289,9 @@ func (n *Node) DropSession(k chain.SessionKey, seq uint64) error {
 // dropEntries frees the session entries that still holds for. A frame may change an entry before this call, so entries
 // are read and compared again while the switch takes no frames.
 func (n *Node) dropEntries(keys []chain.SessionKey, still func(chain.SessionKey, *chain.Session) bool) error {
+	if n.stepper != nil {
+		return n.freeAll(keys, still)
+	}
 	return n.together(func() error {
 		all, err := n.inSlots(n.slotsOf(keys))
 		if err != nil {
@@ -284,7 +309,7 @@ func (n *Node) dropEntries(keys []chain.SessionKey, still func(chain.SessionKey,
 			}
 		}
 		r.Write(regSessionEntriesUsed, 0, uint64(used))
-		return n.sw.Do(&r)
+		return n.do(&r)
 	})
 }
 
@@ -342,7 +367,7 @@ func (n *Node) putEntries(sessions []dataplane.KeyedSession, newer bool) (int, e
 		l.write(&r, !is)
 	}
 	r.Write(regSessionEntriesUsed, 0, uint64(used))
-	return done, n.sw.Do(&r)
+	return done, n.do(&r)
 }
 
 // wayOf finds the entry of a session among those of its slot, or else a free one; nil: there is none.

@@ -60,6 +60,7 @@ func MAC(b [6]byte) (v uint64) {
 type Request struct {
 	changes  []Change
 	accesses []Access
+	steps    []asked
 }
 
 // Change is one of a table.

@@ -22,8 +22,8 @@ const (
 	benchMembers  = 3
 )
 
-// BenchmarkNode compares a node on an engine's own socket with one that drives its switch by P4Runtime: what failover,
-// repair and copies are made of.
+// BenchmarkNode compares a node on an engine's own socket with one that drives its switch by P4Runtime, with registers and
+// without: what failover, repair and copies are made of.
 func BenchmarkNode(b *testing.B) {
 	enginetest.Need(b)
 	for _, kind := range []struct {
@@ -39,6 +39,7 @@ func BenchmarkNode(b *testing.B) {
 			return sw
 		}},
 		{"p4runtime", func(b *testing.B) p4.Switch { return newRig(b).dial() }},
+		{"packets", func(b *testing.B) p4.Switch { return lackingRig(b, hasRegisters, hasRegisters).dial() }},
 	} {
 		b.Run(kind.name, func(b *testing.B) { benchNode(b, kind.sw(b)) })
 	}

@@ -104,6 +104,7 @@ func (s *Server) start(c *p4v1.ForwardingPipelineConfig) (*running, error) {
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
+	pipe.noRegisters = s.o.NoRegisters
 	engine, err := s.o.Start(c.GetP4DeviceConfig())
 	if errors.Is(err, p4.ErrGone) {
 		return nil, invalid("the engine refuses the program: %v", err)

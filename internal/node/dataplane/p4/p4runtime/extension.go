@@ -46,6 +46,9 @@ func (s *Server) extension(c *client, r *switchv1.Request, answer *switchv1.Answ
 	}
 	switch what := r.GetWhat().(type) {
 	case *switchv1.Request_Hold:
+		if p.state.pipe.noRegisters {
+			return status.Error(codes.Unimplemented, "the switch holds nothing")
+		}
 		return extensionError(p.hold(c.number))
 	case *switchv1.Request_Release:
 		if p.holds[c.number] == 0 {
@@ -99,6 +102,9 @@ func (p *running) rows(rows []*switchv1.Row) ([]uint64, error) {
 // rowOf checks a row, and finds its array.
 func (p *pipeline) rowOf(row *switchv1.Row) (*array, error) {
 	a := arrayOf(p.registers, row.GetArray())
+	if a != nil && p.noRegisters {
+		return nil, errNoRegisters
+	}
 	if a == nil {
 		a = arrayOf(p.counters, row.GetArray())
 	}

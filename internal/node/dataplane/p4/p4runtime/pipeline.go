@@ -16,6 +16,8 @@ type pipeline struct {
 	registers []*array
 	in        []field // in front of a frame to the CPU port; none: frames come without a header
 	out       []field // of a frame from a controller: the port by which it comes in; none: the CPU port
+
+	noRegisters bool // controllers see none
 }
 
 type table struct {

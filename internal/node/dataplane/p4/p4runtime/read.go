@@ -112,6 +112,9 @@ func (q *query) entity(e *p4v1.Entity) (visit, error) {
 		return q.arrays(q.state.pipe.counters, c.GetCounterId(), c.GetIndex(), counterEntity)
 	case *p4v1.Entity_RegisterEntry:
 		r := e.RegisterEntry
+		if q.state.pipe.noRegisters {
+			return nil, errNoRegisters
+		}
 		return q.arrays(q.state.pipe.registers, r.GetRegisterId(), r.GetIndex(), registerEntity)
 	}
 	return nil, unimplemented(e)

@@ -55,24 +55,28 @@ func NodeTarget(address string, device uint64, dial ...grpc.DialOption) Target {
 // Remote is a switch that this process controls by P4Runtime. It is gone for good when this process is no longer its
 // primary controller, when it does not answer, or when it runs another pipeline.
 type Remote struct {
-	target  Target
-	conn    *grpc.ClientConn
-	calls   p4v1.P4RuntimeClient
-	stream  p4v1.P4Runtime_StreamChannelClient
-	ctx     context.Context // of the stream
-	cancel  context.CancelFunc
-	id      *p4v1.Uint128 // of the election
-	catalog *catalog
-	cookie  uint64
-	byPlace bool // the switch has no rows of places in one message
-	forCPU  chan p4.Left
-	gone    chan struct{}
-	workers sync.WaitGroup
+	target   Target
+	conn     *grpc.ClientConn
+	calls    p4v1.P4RuntimeClient
+	stream   p4v1.P4Runtime_StreamChannelClient
+	ctx      context.Context // of the stream
+	cancel   context.CancelFunc
+	id       *p4v1.Uint128 // of the election
+	catalog  *catalog
+	cookie   uint64
+	byPlace  bool // the switch has no rows of places in one message
+	steps    bool // its server has no registers
+	forCPU   chan p4.Left
+	answers  chan []byte   // of the program to steps
+	patience time.Duration // for such an answer
+	gone     chan struct{}
+	workers  sync.WaitGroup
 
 	mu      sync.Mutex // one request after the other
 	holds   int
 	present map[uint32]map[string]*p4v1.TableEntry // entries of tables, by key
 
+	asking  sync.Mutex // held while the program is asked
 	sending sync.Mutex // on the stream
 	number  uint64     // of the last request on it
 
@@ -98,6 +102,7 @@ func Dial(ctx context.Context, t Target) (*Remote, error) {
 	sum := sha256.Sum256(t.Program)
 	r := &Remote{
 		target: t, catalog: parts, cookie: binary.BigEndian.Uint64(sum[:]), forCPU: make(chan p4.Left, cpuFrames),
+		answers: make(chan []byte, cpuFrames), patience: callWait,
 		gone: make(chan struct{}), present: make(map[uint32]map[string]*p4v1.TableEntry),
 		waiting: make(map[uint64]chan *switchv1.Answer),
 	}
@@ -141,10 +146,10 @@ func (r *Remote) begin(ctx context.Context, info *config.P4Info) error {
 	if err := r.setPipeline(info); err != nil {
 		return err
 	}
-	if err := r.checkClock(); err != nil {
+	if err := r.checkArrays(); err != nil {
 		return err
 	}
-	return r.checkArrays()
+	return r.checkClock()
 }
 
 // becomePrimary opens the stream. The election id is above each one that was a primary's, and no other process has it:
@@ -265,6 +270,9 @@ func (r *Remote) setPipeline(info *config.P4Info) error {
 func (r *Remote) checkClock() error {
 	before := dataplane.BootTime()
 	answer, err := r.ask(&switchv1.Request{What: &switchv1.Request_Clock{Clock: &switchv1.Clock{Ask: true}}})
+	if status.Code(err) == codes.Unimplemented && r.steps {
+		return nil // a node without registers holds nothing, and reads the clock of the program
+	}
 	if status.Code(err) == codes.Unimplemented {
 		return errors.New("it cannot hold packets back or tell its clock (api/switch.proto), as nodes need")
 	}
@@ -278,25 +286,19 @@ func (r *Remote) checkClock() error {
 	return nil
 }
 
-// checkArrays refuses a switch whose server has no registers or counters, and finds out whether it takes rows of them.
+// checkArrays refuses a switch whose server has no counters, and finds out whether it has registers and takes rows.
 // The values of a new pipeline are zero.
 func (r *Remote) checkArrays() error {
-	var first []*p4v1.Entity
-	var zero []*p4v1.Update
-	for _, is := range r.catalog.arrays {
-		first = append(first, is.entity(new(p4v1.Index), nil))
-		zero = append(zero, &p4v1.Update{Type: p4v1.Update_MODIFY, Entity: is.entity(new(p4v1.Index), new(uint64))})
-	}
-	_, err := r.read(first)
-	if err == nil {
-		err = r.write(zero)
-	}
+	err := r.tryArrays(true)
 	if status.Code(err) == codes.Unimplemented {
-		return fmt.Errorf("its P4Runtime server does not read and write registers and counters (%w), in which nodes keep "+
-			"objects, sessions and leases: use a switch that implements RegisterEntry and CounterEntry, as netcraq switch does",
-			err)
+		return fmt.Errorf("its P4Runtime server does not read and write counters (%w), in which nodes count: "+
+			"use a switch that implements CounterEntry, as netcraq switch does", err)
 	}
 	if err != nil {
+		return err
+	}
+	err = r.tryArrays(false)
+	if r.steps = status.Code(err) == codes.Unimplemented; err != nil && !r.steps {
 		return err
 	}
 	_, err = r.ask(&switchv1.Request{What: &switchv1.Request_Rows{Rows: new(switchv1.Rows)}})
@@ -304,6 +306,22 @@ func (r *Remote) checkArrays() error {
 		return nil
 	}
 	return err
+}
+
+// tryArrays reads and writes a place of each array of counters or of registers.
+func (r *Remote) tryArrays(counters bool) error {
+	var first []*p4v1.Entity
+	var zero []*p4v1.Update
+	for _, is := range r.catalog.arrays {
+		if is.counter == counters {
+			first = append(first, is.entity(new(p4v1.Index), nil))
+			zero = append(zero, &p4v1.Update{Type: p4v1.Update_MODIFY, Entity: is.entity(new(p4v1.Index), new(uint64))})
+		}
+	}
+	if _, err := r.read(first); err != nil {
+		return err
+	}
+	return r.write(zero)
 }
 
 // receive handles what the switch sends, until the stream ends.
@@ -333,6 +351,13 @@ func (r *Remote) receive() {
 func (r *Remote) deliver(m *p4v1.PacketIn) {
 	f, err := r.catalog.frameOf(m)
 	if err != nil {
+		return
+	}
+	if _, ok := p4.AnswerTo(f); ok {
+		select {
+		case r.answers <- f:
+		default: // the step is repeated
+		}
 		return
 	}
 	select {

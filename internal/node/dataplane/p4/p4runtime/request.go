@@ -28,7 +28,7 @@ func (r *Remote) Do(request *p4.Request) error {
 	if err := b.plan(request); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
-	if len(b.updates) > 0 && len(b.reads) > 0 && r.holds == 0 {
+	if len(b.updates) > 0 && len(b.reads) > 0 && r.holds == 0 && !r.steps {
 		if err := r.pause(true); err != nil {
 			return err
 		}

@@ -35,6 +35,8 @@ type Options struct {
 	Ports  []string // network interfaces, in the order of their numbers
 	Start  func(program []byte) (Engine, error)
 	Log    *slog.Logger
+	// NoRegisters answers UNIMPLEMENTED to registers, and to a hold, as other switches do.
+	NoRegisters bool
 }
 
 // Server is a switch for controllers.

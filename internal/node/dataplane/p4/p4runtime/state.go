@@ -62,11 +62,16 @@ func (s *state) update(u *p4v1.Update) (change, error) {
 	case *p4v1.Entity_CounterEntry:
 		return s.counterEntry(u.GetType(), e.CounterEntry)
 	case *p4v1.Entity_RegisterEntry:
+		if s.pipe.noRegisters {
+			return none, errNoRegisters
+		}
 		return s.registerEntry(u.GetType(), e.RegisterEntry)
 	default:
 		return none, unimplemented(u.GetEntity())
 	}
 }
+
+var errNoRegisters = status.Error(codes.Unimplemented, "the switch has no register_entry")
 
 func unimplemented(e *p4v1.Entity) error {
 	m := e.ProtoReflect()
