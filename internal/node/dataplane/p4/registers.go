@@ -229,8 +229,8 @@ func (n *Node) entriesUsed() (int, error) {
 
 func everyShard(uint16) bool { return true }
 
-// visitEntries visits all session entries of some shards that are there during all of the call, some slots at a time. It looks which
-// entries are in use first, because few may be.
+// visitEntries visits all session entries of some shards that are there during all of the call, some slots at a time.
+// It looks which entries are in use first, because few may be.
 func (n *Node) visitEntries(of func(shard uint16) bool, visit func(*sessionEntry) (bool, error)) error {
 	const looked = 8 * batch
 	if used, err := n.entriesUsed(); err != nil || used == 0 {
