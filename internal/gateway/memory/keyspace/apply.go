@@ -118,6 +118,8 @@ func (k *Keyspace) tidy() {
 		return
 	}
 	defer done()
+	k.tidying.Lock()
+	defer k.tidying.Unlock()
 	for p, more := 0, true; more; time.Sleep(compactionPause) {
 		select {
 		case <-k.gone:

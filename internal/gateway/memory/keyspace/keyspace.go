@@ -35,6 +35,8 @@ type Keyspace struct {
 	tokens Tokens
 	gone   chan struct{}
 	users  sync.RWMutex // users read-lock it
+	// tidying is held by a pass over the history, because another pass would move the parts that this one has not seen.
+	tidying sync.Mutex
 	// settled is closed when the last compaction is complete.
 	settled atomic.Pointer[<-chan struct{}]
 	// revisions of objects, as far as known: those at which they were replaced last. Apply calls use it.
