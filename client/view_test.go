@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// checkInvariants returns an error if the view is not that of its map, or has lost what lasts from the view before, if
-// there is one.
+// checkInvariants returns an error if the view does not agree with its map, or has not kept the measurements and
+// batches of the view before. before may be nil.
 func (v *view) checkInvariants(before *view) error {
 	m := v.source
 	if len(v.routes) != len(m.Chains) || len(v.nodes) != len(m.Nodes) || len(v.byAddr) != len(m.Nodes) {
@@ -132,7 +132,7 @@ func TestViewsFollow(t *testing.T) {
 	}
 }
 
-// TestCheckViews breaks what holds of a view, one thing at a time.
+// TestCheckViews breaks one invariant of a view at a time.
 func TestCheckViews(t *testing.T) {
 	at := func(n byte) netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, n}), 4411) }
 	source := func(version uint64) *Map {

@@ -109,16 +109,23 @@ func TestLabelsAreApart(t *testing.T) {
 	}
 }
 
+// drawExamples draws the example chart and the example figure.
+func drawExamples(t *testing.T) (chart, figure []byte) {
+	t.Helper()
+	var c, f bytes.Buffer
+	if err := exampleChart().WriteSVG(&c); err != nil {
+		t.Fatal(err)
+	}
+	if err := example().WriteSVG(&f); err != nil {
+		t.Fatal(err)
+	}
+	return c.Bytes(), f.Bytes()
+}
+
 // TestLabelsAreOffTheAxes: no text lies over a line of an axis or of a tick, or touches one.
 func TestLabelsAreOffTheAxes(t *testing.T) {
-	chart, figure := new(bytes.Buffer), new(bytes.Buffer)
-	if err := exampleChart().WriteSVG(chart); err != nil {
-		t.Fatal(err)
-	}
-	if err := example().WriteSVG(figure); err != nil {
-		t.Fatal(err)
-	}
-	for name, svg := range map[string][]byte{"chart": chart.Bytes(), "figure": figure.Bytes()} {
+	chart, figure := drawExamples(t)
+	for name, svg := range map[string][]byte{"chart": chart, "figure": figure} {
 		lines := axisLine.FindAllSubmatch(svg, -1)
 		if len(lines) < 20 {
 			t.Errorf("%s: the axes have %d lines", name, len(lines))
@@ -143,23 +150,17 @@ func TestLabelsAreOffTheAxes(t *testing.T) {
 var sample = regexp.MustCompile(`<path d="M([-0-9.]+),([-0-9.]+)L([-0-9.]+),([-0-9.]+)" ` +
 	`style="fill:none;stroke:#[0-9A-F]+;stroke-width:(?:0.9|1.3)(?:;[^"]*)?" />`)
 
-// TestLegendsLinesAreOffItsWords: each entry has a stroke at the height of its words, beside them, and no stroke of another
-// one runs through or touches them. Readers give the words the widths that this reckons with, whatever fonts they have.
+// TestLegendsLinesAreOffItsWords: each entry of the legend has a stroke beside its words, at their height. No stroke of
+// another entry touches the words. The picture states the widths of its texts, so the test does not depend on fonts.
 func TestLegendsLinesAreOffItsWords(t *testing.T) {
-	chart, figure := new(bytes.Buffer), new(bytes.Buffer)
-	if err := exampleChart().WriteSVG(chart); err != nil {
-		t.Fatal(err)
-	}
-	if err := example().WriteSVG(figure); err != nil {
-		t.Fatal(err)
-	}
+	chart, figure := drawExamples(t)
 	for _, picture := range []struct {
 		svg     []byte
 		entries map[string]int // and how many diagrams name them
 	}{
-		{chart.Bytes(), map[string]int{"NetCRAQ": 1, "NetCRAQ, dirty": 1, "NetChain": 1, "NetCRAQ as published": 1, "etcd": 1,
+		{chart, map[string]int{"NetCRAQ": 1, "NetCRAQ, dirty": 1, "NetChain": 1, "NetCRAQ as published": 1, "etcd": 1,
 			"ZooKeeper": 1, "Redis": 1}},
-		{figure.Bytes(), map[string]int{"reads": 2, "writes, acknowledged": 1}},
+		{figure, map[string]int{"reads": 2, "writes, acknowledged": 1}},
 	} {
 		var strokes [][4]float64
 		for _, found := range sample.FindAllSubmatch(picture.svg, -1) {

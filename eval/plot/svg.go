@@ -13,7 +13,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// svgText is a text as the library writes it: what stands before its style, the rest of its style, its size, its words.
+// svgText matches a text element as the library writes it. Its groups are the attributes before the font, the style
+// behind it, the size in it, and the words.
 var svgText = regexp.MustCompile(`<text ([^>]*?style=")font-family:[^;"]*;([^">]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>`)
 
 // writeSVG draws and writes a picture of a size.

@@ -42,7 +42,7 @@ func (l *Leader) CheckInvariants() error {
 	return nil
 }
 
-// checkNodes checks that each node of the state is known once, by its name, and that what it waits for is found.
+// checkNodes checks that each node of the state is known once, by its name, and is in the leader's indexes.
 func (l *Leader) checkNodes() error {
 	if len(l.nodes) != len(l.state.Nodes) || len(l.names) != len(l.nodes) {
 		return fmt.Errorf("%d nodes by %d names, and %d are stored", len(l.nodes), len(l.names), len(l.state.Nodes))
@@ -101,7 +101,7 @@ func (l *Leader) checkNode(n *node, r *Node) error {
 	return nil
 }
 
-// counts are sizes of what is indexed twice: by node and by shard.
+// counts has the numbers of entries that are indexed both by node and by shard.
 type counts struct{ shards, copies, left, kept int }
 
 func (l *Leader) indexed() (c counts) {

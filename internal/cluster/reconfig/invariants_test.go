@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestCheckInvariants breaks what holds of a leader that has a chain repaired, one thing at a time.
+// TestCheckInvariants breaks one invariant at a time of a leader that repairs a chain.
 func TestCheckInvariants(t *testing.T) {
 	for what, break1 := range map[string]func(l *Leader, n *node){
 		"": func(*Leader, *node) {},

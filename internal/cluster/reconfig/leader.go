@@ -41,8 +41,8 @@ func (o Options) withDefaults(s *Settings) Options {
 	}
 }
 
-// Leader decides which nodes are in which chain, and configures them. What holds of its fields, [Leader.CheckInvariants]
-// checks. Its caller
+// Leader decides which nodes are in which chain, and configures them. [Leader.CheckInvariants] checks its fields. Its
+// caller
 //
 //   - makes one when it was elected, from the state that was stored then, and drops it when [Leader.Ended];
 //   - passes it every message, with the time of a monotonic clock, and calls [Leader.Tick] after them and when

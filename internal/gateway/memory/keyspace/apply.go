@@ -111,7 +111,7 @@ func (k *Keyspace) compact(revision int64) (*pb.CompactionResponse, error) {
 	return &pb.CompactionResponse{Header: k.header()}, nil
 }
 
-// tidy frees what removed revisions take between others. It lets commands be applied in between.
+// tidy frees the memory of removed revisions in all parts of the history. Commands can be applied between two steps.
 func (k *Keyspace) tidy() {
 	done, ok := k.Use()
 	if !ok {

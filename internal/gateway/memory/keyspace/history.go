@@ -152,8 +152,8 @@ func (h *history) shrink(p int) {
 	h.parts = slices.Delete(h.parts, first+1, p+1)
 }
 
-// tidy shrinks up to a number of parts, from one on, that have more than a few removed entries. It returns the part to
-// continue with, and false behind the last one.
+// tidy looks at up to a number of parts, from part p on, and shrinks those with more than a few removed entries. It
+// returns the part to continue with, and false behind the last one.
 func (h *history) tidy(p, parts int) (next int, more bool) {
 	for ; parts > 0 && p < len(h.parts); parts-- {
 		before := len(h.parts)

@@ -74,7 +74,7 @@ func (q *part) fits(value []byte) bool {
 	return len(q.places) < partEntries && (len(value) >= largeBytes || len(q.slab)+len(value) <= slabBytes)
 }
 
-// seal gives back what a part has room for, but for less than a large value.
+// seal frees the unused capacity of a part. It leaves that of the slab if it is less than a large value.
 func (q *part) seal() {
 	q.places, q.values = slices.Clone(q.places), slices.Clone(q.values)
 	if cap(q.slab)-len(q.slab) > largeBytes {
