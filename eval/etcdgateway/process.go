@@ -20,8 +20,9 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 )
 
-// servesMessages are in the line that a gateway logs when it serves: in front of an etcd or in memory, and on disks.
-var servesMessages = []string{"started gRPC proxy", "serves a keyspace on disks"}
+// servesMessages are in the line that a gateway logs when it serves: in front of an etcd or in memory, and on disks. The
+// last one is mem_etcd's.
+var servesMessages = []string{"started gRPC proxy", "serves a keyspace on disks", "Starting gRPC server"}
 
 const (
 	// startWithin bounds a gateway's start.
@@ -55,7 +56,7 @@ func StartProcess(ctx context.Context, gateway func(listen string) []string) (*P
 		address: address, command: exec.Command(argv[0], argv[1:]...), serves: make(chan struct{}), over: make(chan struct{}),
 	}
 	g.kill = sync.OnceFunc(g.end)
-	g.command.Stderr = write
+	g.command.Stdout, g.command.Stderr = write, write
 	g.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if g.keeper, err = thread.Start(func() error { return nil }); err == nil {
 		err = g.keeper.Do(g.command.Start)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/netcraq/netcraq/eval/cputime"
 	"github.com/netcraq/netcraq/eval/statistics"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 )
@@ -47,6 +48,7 @@ type FillOptions struct {
 	Bytes      uint64 // of keys and values
 	ValueBytes int
 	Seed       uint64
+	Beside     string       // path of another server that is filled in the same way, key by key; empty: none
 	Progress   func(string) // nil: no progress is reported
 }
 
@@ -60,7 +62,9 @@ type Filled struct {
 	ValueBytes     int     `json:"value_bytes"`
 	Unknown        int64   `json:"unknown_outcomes"` // requests that were sent again
 	FillSeconds    float64 `json:"fill_seconds"`
-	RestartSeconds float64 `json:"restart_seconds"` // from the start of a gateway to its first linearizable answer
+	RestartSeconds float64 `json:"restart_seconds"`      // from the start of a gateway to its first linearizable answer
+	PutCPU         float64 `json:"put_cpu_us,omitempty"` // of all processes for each put, beside another server
+	Beside         *Beside `json:"beside,omitempty"`
 }
 
 // Fill fills the keyspace of gateways, compacts it, measures their memory, and kills and starts one of them.
@@ -78,21 +82,46 @@ func Fill(ctx context.Context, o FillOptions) (_ *Filled, err error) {
 	defer c.Close() //nolint:errcheck // its calls have ended
 	r := &Filled{ValueBytes: o.ValueBytes, Keys: int(o.Bytes) / (o.ValueBytes + len(fillKey(0)))}
 	r.StoredBytes = int64(r.Keys) * int64(o.ValueBytes+len(fillKey(0)))
-	began := time.Now()
-	var unknown atomic.Int64
-	if err := o.fill(ctx, c, r.Keys, &unknown); err != nil {
+	r.FillSeconds, r.PutCPU, err = o.timed(ctx, c, r, func() (time.Duration, error) {
+		gateways, err := cputime.Of(s.PIDs()...)
+		chain, err2 := cputime.Below(os.Getpid(), s.PIDs()...)
+		return gateways + chain, errors.Join(err, err2)
+	})
+	if err != nil {
 		return nil, err
 	}
-	r.FillSeconds = time.Since(began).Seconds()
-	if err := compact(ctx, c, &unknown); err != nil {
-		return nil, err
-	}
-	r.Unknown = unknown.Load()
 	if err := r.measure(ctx, s, &o); err != nil {
 		return nil, err
 	}
-	r.RestartSeconds, err = o.restart(ctx, s, int64(r.Keys))
+	if r.RestartSeconds, err = o.restart(ctx, s, int64(r.Keys)); err != nil || o.Beside == "" {
+		return r, err
+	}
+	r.Beside, err = o.fillBeside(ctx, r)
 	return r, err
+}
+
+// timed fills and compacts a keyspace. It returns the seconds that the puts took, and the servers' CPU time for each if
+// each was a request, in microseconds.
+func (o *FillOptions) timed(ctx context.Context, c *clientv3.Client, r *Filled, used func() (time.Duration, error)) (
+	seconds, putCPU float64, err error,
+) {
+	var unknown atomic.Int64
+	began := time.Now()
+	before, err := used()
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := o.fill(ctx, c, r.Keys, &unknown); err != nil {
+		return 0, 0, err
+	}
+	seconds = time.Since(began).Seconds()
+	after, err := used()
+	if o.Beside != "" {
+		putCPU = float64((after - before).Microseconds()) / (float64(r.Keys) * (1 + again))
+	}
+	err = errors.Join(err, compact(ctx, c, &unknown))
+	r.Unknown += unknown.Load()
+	return seconds, putCPU, err
 }
 
 func fillKey(i int) string { return fmt.Sprintf("fill/%012d", i) }
@@ -109,13 +138,17 @@ func (o *FillOptions) fill(ctx context.Context, c *clientv3.Client, keys int, un
 		}
 		group.Go(func() error { return putAll(ctx, c, puts, unknown) })
 	}
+	together := together
+	if o.Beside != "" {
+		together = 1
+	}
 	for first := 0; first < keys && ctx.Err() == nil; first += together {
 		var chosen []int
 		for i := first; i < min(first+together, keys); i++ {
 			chosen = append(chosen, i)
 		}
 		put(chosen)
-		if first/together%100 == 0 && o.Progress != nil {
+		if first%10_000 < together && o.Progress != nil {
 			o.Progress(fmt.Sprintf("%d of %d keys", first, keys))
 		}
 	}
@@ -125,9 +158,13 @@ func (o *FillOptions) fill(ctx context.Context, c *clientv3.Client, keys int, un
 	return group.Wait()
 }
 
-// putAll puts keys. It repeats a transaction that failed, and counts that.
+// putAll puts keys, several by a transaction. It repeats a request that failed, and counts that.
 func putAll(ctx context.Context, c *clientv3.Client, puts []clientv3.Op, unknown *atomic.Int64) error {
 	return repeat(ctx, unknown, func() error {
+		if len(puts) == 1 {
+			_, err := c.Do(ctx, puts[0])
+			return err
+		}
 		_, err := c.Txn(ctx).Then(puts...).Commit()
 		return err
 	})
@@ -169,23 +206,33 @@ func compact(ctx context.Context, c *clientv3.Client, unknown *atomic.Int64) err
 	})
 }
 
-// measure takes the gateways' memory as soon as it shrinks no more.
-func (r *Filled) measure(ctx context.Context, s *Servers, o *FillOptions) (err error) {
+// settled returns the memory of processes as soon as it shrinks no more.
+func settled(ctx context.Context, pids ...int) (all []int64, err error) {
 	var least int64
 	for began, shrunk := time.Now(), time.Now(); time.Since(shrunk) < stillFor && time.Since(began) < stillWithin; {
-		if r.ResidentBytes, err = s.resident(); err != nil {
-			return err
-		}
+		all = all[:0]
 		sum := int64(0)
-		for _, n := range r.ResidentBytes {
-			sum += n
+		for _, pid := range pids {
+			n, err := residentOf(pid)
+			if err != nil {
+				return nil, err
+			}
+			all, sum = append(all, n), sum+n
 		}
 		if least == 0 || sum < least-least/100 {
 			least, shrunk = sum, time.Now()
 		}
 		if !retry.Sleep(ctx, time.Second) {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
+	}
+	return all, nil
+}
+
+// measure takes the gateways' memory and disk space.
+func (r *Filled) measure(ctx context.Context, s *Servers, o *FillOptions) (err error) {
+	if r.ResidentBytes, err = settled(ctx, s.PIDs()...); err != nil {
+		return err
 	}
 	var ratios []float64
 	for i, n := range r.ResidentBytes {
@@ -200,18 +247,7 @@ func (r *Filled) measure(ctx context.Context, s *Servers, o *FillOptions) (err e
 	return nil
 }
 
-// resident returns the memory of each gateway's process.
-func (s *Servers) resident() (all []int64, err error) {
-	for _, pid := range s.PIDs() {
-		n, err := residentOf(pid)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
+// residentOf returns the memory of a process.
 func residentOf(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -31,8 +31,11 @@ func TestLostAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := putAll(t.Context(), c, []clientv3.Op{clientv3.OpPut("k", "v")}, &unknown); err != nil {
-		t.Fatal(err)
+	both := []clientv3.Op{clientv3.OpPut("k", "v"), clientv3.OpPut("l", "v")}
+	for _, puts := range [][]clientv3.Op{both[:1], both} {
+		if err := putAll(t.Context(), c, puts, &unknown); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 2 {
 		if err := compact(t.Context(), c, &unknown); err != nil {

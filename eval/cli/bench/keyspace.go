@@ -29,7 +29,7 @@ const dataInMemory = "/dev/shm"
 func newBenchKeyspaceCommand(out *benchOutput) *cobra.Command {
 	o := etcdmember.Defaults()
 	o.Alone, o.Watchers = true, 1000
-	parent, inMemory, fill, nearby, kills := ".", false, "", true, 0
+	parent, inMemory, fill, beside, nearby, kills := ".", false, "", "", true, 0
 	c := &cobra.Command{
 		Use:   "keyspace",
 		Short: "A keyspace on disks compared with an etcd cluster, both with the same disks (root)",
@@ -40,8 +40,9 @@ itself. One client alone measures the latency of puts. Many watchers get the eve
 distribution. Ratios are medians of the rounds' ratios. The CPU time of ours includes the nodes' agents and the controller.
 
 With --fill there is no etcd: the keyspace is filled with so many bytes of keys and values, and compacted. The memory of the
-gateways is compared with what they store, and one of them is killed and started again. With --kills there is no etcd
-either: the active gateway is killed so many times while clients use the others.`,
+gateways is compared with what they store, and one of them is killed and started again. With --beside the same is put into
+mem_etcd, another server with etcd's API. With --kills there is no etcd either: the active gateway is killed so many times
+while clients use the others.`,
 		Example: `  netcraq bench keyspace
   netcraq bench keyspace --in-memory --json
   netcraq bench keyspace --fill 1GiB`,
@@ -51,8 +52,8 @@ either: the active gateway is killed so many times while clients use the others.
 			if inMemory {
 				parent = dataInMemory
 			}
-			if kills < 0 || kills > 0 && fill != "" {
-				return cli.UsageError(fmt.Errorf("--kills %d: want at least 1, without --fill", kills))
+			if err := checkFillAndKills(fill, beside, kills); err != nil {
+				return cli.UsageError(err)
 			}
 			if kills > 0 {
 				return reportBench(c, out, func(ctx context.Context) (*takeoverBench, error) {
@@ -62,7 +63,7 @@ either: the active gateway is killed so many times while clients use the others.
 			}
 			if fill != "" {
 				return reportBench(c, out, func(ctx context.Context) (*filledBench, error) {
-					r, err := runFillKeyspace(ctx, o, parent, fill)
+					r, err := runFillKeyspace(ctx, o, parent, fill, beside)
 					return &filledBench{r, bench.ThisHost()}, err
 				})
 			}
@@ -80,6 +81,7 @@ either: the active gateway is killed so many times while clients use the others.
 	f.StringVar(&parent, "dir", parent, "`directory` on whose file system the data of both is")
 	f.BoolVar(&inMemory, "in-memory", false, "have the data in memory, so that a sync costs next to nothing")
 	f.StringVar(&fill, "fill", "", "fill the keyspace with `bytes`, such as 1GiB, and measure its memory, without etcd")
+	f.StringVar(&beside, "beside", "", "also fill this `program`, mem_etcd: a put for each key, on both sides; with --fill")
 	f.IntVar(&kills, "kills", 0, "kill the active gateway so many times and measure how long nobody writes, without etcd")
 	f.IntVar(&o.Members, "gateways", o.Members, "number of gateways, and of members of etcd")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
@@ -93,6 +95,16 @@ either: the active gateway is killed so many times while clients use the others.
 	addNearbyFlag(f, &nearby)
 	c.MarkFlagsMutuallyExclusive("dir", "in-memory")
 	return c
+}
+
+func checkFillAndKills(fill, beside string, kills int) error {
+	if beside != "" && fill == "" {
+		return errors.New("--beside: only with --fill")
+	}
+	if kills < 0 || kills > 0 && fill != "" {
+		return fmt.Errorf("--kills %d: want at least 1, without --fill", kills)
+	}
+	return nil
 }
 
 // filledBench is a report with its machine.
@@ -133,7 +145,9 @@ func runTakeOverKeyspace(ctx context.Context, o etcdmember.Options, parent strin
 }
 
 // runFillKeyspace fills a keyspace.
-func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size string) (r *etcdkeyspace.Filled, err error) {
+func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size, beside string) (
+	r *etcdkeyspace.Filled, err error,
+) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -151,7 +165,7 @@ func runFillKeyspace(ctx context.Context, o etcdmember.Options, parent, size str
 	return r, withKeyspaceLab(ctx, &o, parent, func(dir string, l *lab.Lab) error {
 		r, err = etcdkeyspace.Fill(ctx, etcdkeyspace.FillOptions{
 			Options: etcdkeyspace.Options{Netcraq: product, Controllers: l.Controllers(), Gateways: o.Members, Dir: dir},
-			Bytes:   bytes, ValueBytes: o.ValueBytes, Seed: o.Seed, Progress: o.Progress,
+			Bytes:   bytes, ValueBytes: o.ValueBytes, Seed: o.Seed, Beside: beside, Progress: o.Progress,
 		})
 		return err
 	})

@@ -43,7 +43,7 @@ func TestBenchKeyspace(t *testing.T) {
 
 func TestBenchKeyspaceRefusesWrongOptions(t *testing.T) {
 	for _, args := range [][]string{{"--seconds", "0"}, {"--keys", "150"}, {"--conns", "2"}, {"--fill", "much"}, {"--fill", "1kB"},
-		{"--kills", "-1"}, {"--watchers", "-1"}, {"--kills", "1", "--fill", "8MiB"}} {
+		{"--kills", "-1"}, {"--watchers", "-1"}, {"--kills", "1", "--fill", "8MiB"}, {"--beside", "mem_etcd"}} {
 		out, code, err := clitest.Netcraq(append([]string{"bench", "keyspace"}, args...)...)
 		if code != cli.ExitUsage || out != "" {
 			t.Errorf("%v: exit status %d, %v, %q", args, code, err, out)
