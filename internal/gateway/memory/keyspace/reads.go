@@ -26,7 +26,8 @@ var ErrReads = status.Error(codes.ResourceExhausted, "netcraq: a transaction or 
 // objects only, so all gateways decide the same. It builds no part of the answer.
 //
 // Of two branches the one that reads more counts, and a read after a put counts what was put besides what is present. A
-// single key is never too much, and neither are conditions on single keys, which are read one after the other.
+// limited range after a deletion counts as many objects more as were deleted. A single key is never too much, and neither
+// are conditions on single keys, which are read one after the other.
 func (k *Keyspace) CheckReads(q *pb.TxnRequest) error {
 	if readsLittle(q) {
 		return nil
@@ -124,7 +125,10 @@ func readsOneKey(ops []*pb.RequestOp) bool {
 type meter struct {
 	k    *Keyspace
 	most int64
-	puts []*pb.PutRequest // of the transaction, so far
+	// The transaction's puts so far, and how many present objects it has deleted, in both branches of each condition. A later
+	// limited range may return as many of those behind them.
+	puts    []*pb.PutRequest
+	deleted int64
 }
 
 func (m *meter) verdict(read int64) error {
@@ -158,13 +162,24 @@ func (m *meter) ops(ops []*pb.RequestOp, read int64) int64 {
 				read = m.keys(p.Key, nil, mvcc.RangeOptions{}, read)
 			}
 			m.puts = append(m.puts, p)
-		case d.GetPrevKv():
-			read = m.keys(d.Key, d.RangeEnd, mvcc.RangeOptions{}, read)
+		case d != nil:
+			if d.PrevKv {
+				read = m.keys(d.Key, d.RangeEnd, mvcc.RangeOptions{}, read)
+			}
+			m.delete(d)
 		case op.GetRequestTxn() != nil:
 			read = m.txn(op.GetRequestTxn(), read)
 		}
 	}
 	return read
+}
+
+// delete counts the keys that a deletion removes.
+func (m *meter) delete(d *pb.DeleteRangeRequest) {
+	found, err := m.k.store.Range(context.Background(), d.Key, endOf(d.RangeEnd), mvcc.RangeOptions{CountOnly: true})
+	if err == nil {
+		m.deleted += int64(found.Count)
+	}
 }
 
 // optionsOf returns how etcd's store reads for a request: with a limit only if it neither sorts nor filters what it has
@@ -196,8 +211,10 @@ func (m *meter) keys(key, end []byte, o mvcc.RangeOptions, read int64) int64 {
 		return read
 	}
 	enough := (m.most-read)/entryOverhead + 1
-	if o.Limit <= 0 || o.Limit > enough {
+	if o.Limit <= 0 || o.Limit > enough-min(m.deleted, enough) {
 		o.Limit = enough
+	} else {
+		o.Limit += m.deleted
 	}
 	withValues := !o.FastKeysOnly
 	o.FastKeysOnly = true

@@ -113,6 +113,34 @@ func TestReadsAreBounded(t *testing.T) {
 	}
 }
 
+// TestReadsBehindDeletions: a limited range returns large objects that stand behind small ones which the same transaction
+// has deleted.
+func TestReadsBehindDeletions(t *testing.T) {
+	k := newKeyspace(t)
+	must(t, k, &pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{puts("a0"), puts("a1")}}})
+	must(t, k, &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: []byte("k"), Value: make([]byte, 1<<20)}})
+	limited := readOp("\x00", "\x00")
+	limited.GetRequestRange().Limit = 1
+	remove := exists("a0", []*pb.RequestOp{opDelete("a", "b")}, nil)
+	for name, c := range map[string]struct {
+		deletion *pb.RequestOp
+		reads    int
+		refused  bool
+	}{
+		"few reads":  {opDelete("a", "b"), 15, false},
+		"many reads": {opDelete("a", "b"), 16, true},
+		"nested":     {opTxn(remove), 16, true},
+	} {
+		ops := append([]*pb.RequestOp{c.deletion}, repeated(limited, c.reads)...)
+		if err := k.CheckReads(&pb.TxnRequest{Success: ops}); errors.Is(err, ErrReads) != c.refused {
+			t.Errorf("%s: %v, want refused: %v", name, err, c.refused)
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // keepValues puts the first keys with the values that they have.
 func keepValues(n int) (ops []*pb.RequestOp) {
 	for i := range n {
