@@ -54,7 +54,7 @@ func noLease(err error) bool {
 func bootTime() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		return time.Now().UnixNano() // every Linux has the other
+		return time.Now().UnixNano() //nolint:forbidigo // every Linux has the other
 	}
 	return t.Nano()
 }

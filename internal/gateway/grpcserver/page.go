@@ -113,7 +113,8 @@ func (p *page) WriteHeader(status int) {
 	p.headed = true
 	block := appendField(c.answers.begin(nil), justLiteral, ":status", strconv.Itoa(status))
 	if p.header.Get("Date") == "" {
-		block = appendField(block, justLiteral, "date", time.Now().UTC().Format(http.TimeFormat))
+		now := time.Now().UTC().Format(http.TimeFormat) //nolint:forbidigo // nothing is decided by it
+		block = appendField(block, justLiteral, "date", now)
 	}
 	for name, values := range p.header {
 		name = strings.ToLower(name)

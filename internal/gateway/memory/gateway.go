@@ -168,7 +168,7 @@ func (g *Gateway) firstRevision() int64 {
 	if g.o.FirstRevision > 0 {
 		return g.o.FirstRevision
 	}
-	return time.Now().UnixMicro()
+	return time.Now().UnixMicro() //nolint:forbidigo // a keyspace in memory that replaces a lost one has later revisions
 }
 
 // lockName is the name of the lock whose holder is the active gateway.
