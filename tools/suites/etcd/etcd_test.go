@@ -99,9 +99,11 @@ func (p *tested) chosen() *regexp.Regexp {
 	return regexp.MustCompile(tests)
 }
 
-// compiled returns the product's program. The test is skipped if it is a quick one, and etcd's tests cannot be had.
+// compiled returns the product's program, and keeps others from etcd's ports. The test is skipped if it is a quick one,
+// and etcd's tests cannot be had.
 func compiled(t *testing.T, version string) string {
 	t.Helper()
+	suite.Alone(t)
 	program := suite.Absolute(t, netcraq)
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("%v: run make test-etcd, which compiles it", err)

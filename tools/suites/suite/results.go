@@ -35,6 +35,7 @@ func Run(t *testing.T, c *exec.Cmd) Results {
 	c.Args = append(c.Args, "-test.v")
 	text, err := c.CombinedOutput()
 	r := parse(string(text))
+	t.Log(r) // a run takes hours, and may not come to its end
 	if err != nil && !slices.Contains(slices.Collect(maps.Values(r.status)), failed) {
 		t.Errorf("%v: %v\n%s", c, err, text)
 	}

@@ -21,3 +21,19 @@ func TestParse(t *testing.T) {
 		t.Errorf("failed: %v", failed)
 	}
 }
+
+func TestReserve(t *testing.T) {
+	first, err := reserve(t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := reserve(t.Name()); err == nil {
+		second.Close()
+		t.Error("two have one name")
+	}
+	first.Close()
+	if first, err = reserve(t.Name()); err != nil {
+		t.Fatalf("the name is not free: %v", err)
+	}
+	first.Close()
+}

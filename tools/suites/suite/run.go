@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,19 @@ func Absolute(t *testing.T, path string) string {
 	}
 	return a
 }
+
+// Alone fails the test if others that call it run on this host, or in this network namespace. They use fixed ports.
+func Alone(t *testing.T) {
+	t.Helper()
+	l, err := reserve("suites")
+	if err != nil {
+		t.Fatal("other tests use the same ports: wait until they end, or run in a network namespace of your own: ", err)
+	}
+	t.Cleanup(func() { l.Close() })
+}
+
+// reserve takes a name that a network namespace has once, until the listener is closed or the process ends.
+func reserve(name string) (net.Listener, error) { return net.Listen("unix", "@netcraq/"+name) }
 
 // Output returns what a command prints. The command has to succeed.
 func Output(t *testing.T, c *exec.Cmd) []byte {
