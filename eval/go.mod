@@ -9,7 +9,6 @@ replace github.com/netcraq/netcraq => ../
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/anishathalye/porcupine v1.3.1
-	github.com/apache/thrift v0.21.0
 	github.com/cilium/ebpf v0.22.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/google/go-cmp v0.7.0

@@ -4,6 +4,9 @@
 #ifndef NQ_EXIT_P4
 #define NQ_EXIT_P4
 
+#ifdef NQ_V1MODEL
+#include "v1model_exit.p4"
+#else
 parser ExitParser(packet_in packet, out headers_t hdr, inout meta_t meta, in psa_egress_parser_input_metadata_t istd,
                   in empty_t normal_meta, in empty_t clone_i2e_meta, in empty_t clone_e2e_meta) {
     state start {
@@ -25,5 +28,6 @@ control ExitDeparser(packet_out packet, out empty_t clone_e2e_meta, out empty_t 
 IngressPipeline(NodeParser(), Node(), NodeDeparser()) ingress;
 EgressPipeline(ExitParser(), Exit(), ExitDeparser()) egress;
 PSA_Switch(ingress, PacketReplicationEngine(), egress, BufferingQueueingEngine()) main;
+#endif
 
 #endif

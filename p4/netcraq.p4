@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A NetCRAQ node for switches of the Portable Switch Architecture. The rules are those of spec/protocol.md;
 // spec/divergence.md lists the limits of a switch.
-#include <core.p4>
-#include <psa.p4>
+#include "target.p4"
 
 #include "headers.p4"
-#include "target.p4"
 #include "parser.p4"
 #include "frame.p4"
 #include "admit.p4"
@@ -18,7 +16,7 @@
 control Node(inout headers_t hdr, inout meta_t meta,
              in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {
     // Counts of messages by op << 6 | outcome.
-    Counter<bit<64>, bit<32>>(16384, PSA_CounterType_t.PACKETS) outcomes;
+    NQ_COUNTER(16384) outcomes;
 
     Frame() frame;
     Admit() admit;
@@ -131,8 +129,7 @@ control Node(inout headers_t hdr, inout meta_t meta,
     }
 }
 
-control NodeDeparser(packet_out packet, out empty_t clone_i2e_meta, out empty_t resubmit_meta, out empty_t normal_meta,
-                     inout headers_t hdr, in meta_t meta, in psa_ingress_output_metadata_t istd) {
+control NodeDeparser(NQ_DEPARSER) {
     apply {
         packet.emit(hdr.platform);
         packet.emit(hdr.ethernet);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Part of a parser: the headers below a message, up to the state message of the program. A target without bounds checks
 // in its parser gets the length of the frame, and the parser extracts no bytes beyond it.
+#ifdef NQ_V1MODEL
+#include "v1model_states.p4"
+    state received {
+#else
     state start {
         packet.extract(hdr.platform);
         meta.message_bytes = 0;
         meta.sound = 0;
+#endif
         transition select(hdr.platform.bytes < NQ_FRAME_BYTES) {
             true: accept;
             default: ethernet;

@@ -5,8 +5,7 @@
 
 #include "headers.p4"
 
-parser NodeParser(packet_in packet, out headers_t hdr, inout meta_t meta,
-                  in psa_ingress_parser_input_metadata_t istd, in empty_t resubmit_meta, in empty_t recirculate_meta) {
+parser NodeParser(packet_in packet, out headers_t hdr, inout meta_t meta, NQ_PARSER_IN) {
 #include "network_states.p4"
 
     state message {

@@ -17,8 +17,8 @@ control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<16>, bit<32>>(NQ_OBJECTS) object_bytes;
     Register<bit<32>, bit<32>>(NQ_OBJECTS) object_epoch;
     NQ_VALUE_REGISTERS(NQ_OBJECTS)
-    Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_reads;
-    Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_writes;
+    NQ_COUNTER(NQ_OBJECTS) object_reads;
+    NQ_COUNTER(NQ_OBJECTS) object_writes;
 
     // A session is in one of four ways of its slot; a free way has session 0.
     Register<bit<64>, bit<64>>(NQ_SESSION_SLOTS) session_id0;
@@ -44,8 +44,8 @@ control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<64>, bit<32>>(65536) lease;       // the end of each shard's lease, or LEASE_OF_NODE
     Register<bit<64>, bit<32>>(1) node_lease;      // the end of the lease of shards that have none of their own
     Register<bit<8>, bit<32>>(1) objects_full;     // the control plane has no place for another key
-    Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_reads;
-    Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_writes;
+    NQ_COUNTER(65536) shard_reads;
+    NQ_COUNTER(65536) shard_writes;
 
     Read() read;
     Accept() accept;
@@ -89,9 +89,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
             }
         }
 
-        hdr.state.lease = lease.read((bit<32>) hdr.base.shard);
+        NQ_READ(hdr.state.lease, lease, (bit<32>) hdr.base.shard);
         if (hdr.state.lease == LEASE_OF_NODE) {
-            hdr.state.lease = node_lease.read(0);
+            NQ_READ(hdr.state.lease, node_lease, 0);
         }
         hdr.state.version = 0;
         hdr.state.committed = 0;
@@ -99,12 +99,12 @@ control State(inout headers_t hdr, inout meta_t meta) {
         hdr.state.seq = 0;
         hdr.state.first = 0;
         if (meta.found == 1) {
-            hdr.state.version = object_version.read(meta.object);
-            hdr.state.committed = object_committed.read(meta.object);
-            hdr.state.bytes = object_bytes.read(meta.object);
-            hdr.state.first = value0.read(meta.object);
+            NQ_READ(hdr.state.version, object_version, meta.object);
+            NQ_READ(hdr.state.committed, object_committed, meta.object);
+            NQ_READ(hdr.state.bytes, object_bytes, meta.object);
+            NQ_READ(hdr.state.first, value0, meta.object);
         } else {
-            meta.full = objects_full.read(0);
+            NQ_READ(meta.full, objects_full, 0);
         }
         if (meta.learner == 0) {
             if (hdr.platform.now < hdr.state.lease) {
@@ -149,15 +149,15 @@ control State(inout headers_t hdr, inout meta_t meta) {
             hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
             hdr.state.scratch = (bit<64>) meta.slot_mask;
             hdr.state.slot = hdr.state.sum & hdr.state.scratch;
-            hdr.state.session0 = session_id0.read(hdr.state.slot);
-            hdr.state.session1 = session_id1.read(hdr.state.slot);
-            hdr.state.session2 = session_id2.read(hdr.state.slot);
-            hdr.state.session3 = session_id3.read(hdr.state.slot);
-            hdr.state.shard0 = session_shard0.read(hdr.state.slot);
-            hdr.state.shard1 = session_shard1.read(hdr.state.slot);
-            hdr.state.shard2 = session_shard2.read(hdr.state.slot);
-            hdr.state.shard3 = session_shard3.read(hdr.state.slot);
-            hdr.state.used = session_entries_used.read(0);
+            NQ_READ(hdr.state.session0, session_id0, hdr.state.slot);
+            NQ_READ(hdr.state.session1, session_id1, hdr.state.slot);
+            NQ_READ(hdr.state.session2, session_id2, hdr.state.slot);
+            NQ_READ(hdr.state.session3, session_id3, hdr.state.slot);
+            NQ_READ(hdr.state.shard0, session_shard0, hdr.state.slot);
+            NQ_READ(hdr.state.shard1, session_shard1, hdr.state.slot);
+            NQ_READ(hdr.state.shard2, session_shard2, hdr.state.slot);
+            NQ_READ(hdr.state.shard3, session_shard3, hdr.state.slot);
+            NQ_READ(hdr.state.used, session_entries_used, 0);
             if (hdr.state.session0 == hdr.chain.session && hdr.state.shard0 == hdr.base.shard) {
                 use_entry(0);
             } else if (hdr.state.session1 == hdr.chain.session && hdr.state.shard1 == hdr.base.shard) {
@@ -188,7 +188,7 @@ control State(inout headers_t hdr, inout meta_t meta) {
                     if (meta.has_entry == 1) {
                         hdr.state.used = hdr.state.used + 1;
                         session_entries_used.write(0, hdr.state.used);
-                        hdr.state.sum = entries_made.read(0);
+                        NQ_READ(hdr.state.sum, entries_made, 0);
                         hdr.state.scratch = hdr.state.sum & (NQ_SESSION_ENTRIES - 1);
                         made_session.write(hdr.state.scratch, hdr.chain.session);
                         made_shard.write(hdr.state.scratch, hdr.base.shard);
@@ -204,12 +204,12 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 }
             }
             if (meta.has_entry == 1) {
-                hdr.state.seq = session_seq.read(hdr.state.entry);
-                hdr.state.last = session_version.read(hdr.state.entry);
-                hdr.state.result = session_result.read(hdr.state.entry);
-                hdr.state.key_lo = session_key.read(hdr.state.entry);
-                hdr.state.noted_op = session_op.read(hdr.state.entry);
-                hdr.state.noted = session_status.read(hdr.state.entry);
+                NQ_READ(hdr.state.seq, session_seq, hdr.state.entry);
+                NQ_READ(hdr.state.last, session_version, hdr.state.entry);
+                NQ_READ(hdr.state.result, session_result, hdr.state.entry);
+                NQ_READ(hdr.state.key_lo, session_key, hdr.state.entry);
+                NQ_READ(hdr.state.noted_op, session_op, hdr.state.entry);
+                NQ_READ(hdr.state.noted, session_status, hdr.state.entry);
             }
 
             if (meta.step != STEP_NONE) {

@@ -2,7 +2,7 @@
 // Part of State: the steps of objects and of the node, each of which is without a session.
             meta.outcome = NQ_OUTCOME_APPLIED;
             if (meta.step == STEP_READ) {
-                hdr.chain.client_lo_1 = object_epoch.read(meta.object);
+                NQ_READ(hdr.chain.client_lo_1, object_epoch, meta.object);
                 meta.shows = 1;
             } else if (meta.step == STEP_MERGE) {
                 if (hdr.chain.version > hdr.state.version) {
@@ -25,10 +25,10 @@
                 objects_full.write(0, hdr.chain.client_op);
             } else if (meta.step == STEP_MADE) {
                 hdr.state.scratch = hdr.chain.operand & (NQ_SESSION_ENTRIES - 1);
-                hdr.chain.session = made_session.read(hdr.state.scratch);
-                hdr.base.shard = made_shard.read(hdr.state.scratch);
-                hdr.chain.version = entries_made.read(0);
-                hdr.base.epoch = session_entries_used.read(0);
+                NQ_READ(hdr.chain.session, made_session, hdr.state.scratch);
+                NQ_READ(hdr.base.shard, made_shard, hdr.state.scratch);
+                NQ_READ(hdr.chain.version, entries_made, 0);
+                NQ_READ(hdr.base.epoch, session_entries_used, 0);
             } else {
                 meta.outcome = OPEN;
             }

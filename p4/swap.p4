@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends every UDP packet back to its source: addresses and ports swapped, and as long as the answer to a read of 16
 // bytes. The limit that the benchmark compares a node with, so it checks nothing.
-#include <core.p4>
-#include <psa.p4>
+#include "target.p4"
 
 #include "network.p4"
-#include "target.p4"
 
 // What an answer has more than its request: a version and a value of 16 bytes.
 header more_h {
@@ -30,8 +28,7 @@ struct meta_t {
     bit<16> port;
 }
 
-parser NodeParser(packet_in packet, out headers_t hdr, inout meta_t meta,
-                  in psa_ingress_parser_input_metadata_t istd, in empty_t resubmit_meta, in empty_t recirculate_meta) {
+parser NodeParser(packet_in packet, out headers_t hdr, inout meta_t meta, NQ_PARSER_IN) {
 #include "network_states.p4"
 
     state message {
@@ -65,8 +62,7 @@ control Node(inout headers_t hdr, inout meta_t meta,
     }
 }
 
-control NodeDeparser(packet_out packet, out empty_t clone_i2e_meta, out empty_t resubmit_meta, out empty_t normal_meta,
-                     inout headers_t hdr, in meta_t meta, in psa_ingress_output_metadata_t istd) {
+control NodeDeparser(NQ_DEPARSER) {
     apply {
         packet.emit(hdr.platform);
         packet.emit(hdr.ethernet);

@@ -84,13 +84,13 @@ header one_h { bit<8> part; }
 #define NQ_SHOW_WORD(n, w, values) \
     if (meta.words > n) { \
         hdr.w.setValid(); \
-        hdr.w.word = values.read(meta.object); \
+        NQ_READ(hdr.w.word, values, meta.object); \
     }
 #define NQ_SHOW_PART(bytes, t, values) \
     meta.words = meta.value_bytes & bytes; \
     if (meta.words != 0) { \
         hdr.t.setValid(); \
-        hdr.t.part = values.read(meta.object); \
+        NQ_READ(hdr.t.part, values, meta.object); \
     }
 #define NQ_SHOW_VALUE \
     meta.words = meta.value_bytes >> 3; \

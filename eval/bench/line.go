@@ -20,9 +20,7 @@ type LineOptions struct {
 	Zipf       float64 // exponent of the keys' popularity; 0: uniform
 	Relay      bool    // NetCRAQ only: ACKs travel up the chain one by one instead of being cloned
 	Wires      bool    // enables Work.LossPercent and Work.Congestion
-	// Engine makes the nodes P4 programs on this engine (p4.EngineBMv2 and others) instead of XDP programs. Agents, and
-	// so losses, need XDP programs.
-	Engine string
+	P4         bool    // the nodes are P4 programs on SWX, not XDP programs, which agents, and so losses, need
 	Conditions
 	Progress Progress
 }
@@ -51,7 +49,7 @@ func (o *LineOptions) validate() error {
 		return wrongOption("a Zipf exponent of at least 0, not %v", o.Zipf)
 	case o.Versions == 1 || o.Versions < 0:
 		return wrongOption("at least 2 versions of an object, not %d", o.Versions)
-	case o.Engine != "" && o.Wires:
+	case o.P4 && o.Wires:
 		return wrongOption("a line of P4 nodes has no wires")
 	}
 	return nil
@@ -111,7 +109,7 @@ func (l *Line) open(ctx context.Context) error {
 	if l.net, err = newLineNetwork(o.Nodes, o.Wires, &l.undo); err != nil {
 		return err
 	}
-	if o.Engine != "" {
+	if o.P4 {
 		if err := l.net.leaveForwarding(); err != nil {
 			return err
 		}

@@ -38,8 +38,8 @@ type paperNode interface {
 func (l *Line) openNode(i int) (lineNode, error) {
 	o := &l.options
 	ports := l.net.portNames(i)
-	if o.Engine != "" {
-		return l.openSwitch(i, baselinep4.Place{Engine: o.Engine, Ports: ports, Routes: l.net.routesOf(i)})
+	if o.P4 {
+		return l.openSwitch(i, baselinep4.Place{Ports: ports, Routes: l.net.routesOf(i)})
 	}
 	switch o.Protocol {
 	case NetChain:

@@ -23,7 +23,7 @@ type probed struct {
 // paceOf returns the pace for the loaded work and finds it on first use. The search runs without
 // loss, so that figures with and without loss differ by the loss alone.
 func (l *Line) paceOf(ctx context.Context, w Work) (pace, error) {
-	if l.options.Engine != "" {
+	if l.options.P4 {
 		return switchPace, nil
 	}
 	kind := paceKind{l.loaded, w.Dirty}

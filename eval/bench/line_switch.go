@@ -57,7 +57,7 @@ func (l *Line) openSwitch(i int, at baselinep4.Place) (lineNode, error) {
 		return netcraqPaperSwitch{n}, nil
 	}
 	n := &NodeOptions{Plane: planeP4, Keys: o.Keys, ValueBytes: o.ValueBytes, Relay: o.Relay}
-	plane, err := p4.Open(p4.Options{Node: l.addrOf(i), Ports: at.Ports, Chain: n.switchOptions(), Engine: at.Engine})
+	plane, err := p4.Open(p4.Options{Node: l.addrOf(i), Ports: at.Ports, Chain: n.switchOptions()})
 	if err != nil {
 		return nil, err
 	}
@@ -130,5 +130,5 @@ func (l *Line) mute(i int) (restore func() error, err error) {
 	return func() error { return errors.Join(unmute(), on.ChangeRoutes(between, nil)) }, nil
 }
 
-// switchPace bounds the requests under way at P4 nodes: psa_switch loses frames if it gets more than it handles.
+// switchPace bounds the requests under way at P4 nodes, which lose frames if they get more than they handle.
 var switchPace = pace{batch: 2, window: 8}

@@ -2,11 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
 
@@ -175,9 +173,7 @@ func TestLineOfSwitches(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(string(protocol), func(t *testing.T) {
 			const nodes = 3
-			l := openLineForTest(t, LineOptions{
-				Protocol: protocol, Nodes: nodes, Keys: 20, Seq32: true, Engine: os.Getenv(p4.EngineVariable),
-			})
+			l := openLineForTest(t, LineOptions{Protocol: protocol, Nodes: nodes, Keys: 20, Seq32: true, P4: true})
 			for _, w := range []Work{{}, {Target: nodes - 1}, {WriteShare: 1}, {Dirty: true}} {
 				f, err := l.Throughput(t.Context(), w, lineWindow)
 				if err != nil {

@@ -217,7 +217,7 @@ func (s *readStage) startNode(contestant int, o *NodeOptions) (*node, error) {
 func (s *readStage) startRivals(o *NodeOptions) error {
 	w := s.ways[theSwitchSwap]
 	err := s.node.do(func() error {
-		swap, err := p4.OpenBare("", programs.Swap, w.dest, w.to.name)
+		swap, err := p4.OpenBare(programs.Swap, w.dest, w.to.name)
 		if err == nil {
 			s.undo.add(func() { swap.Close() })
 		}

@@ -11,10 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 )
 
-// Place is where a node runs: an engine of the P4 plane (empty: the environment chooses), interfaces of the calling
-// thread's namespace, and the ways to all hosts.
+// Place is where a node runs: interfaces of the calling thread's namespace, and the ways to all hosts.
 type Place struct {
-	Engine string
 	Ports  []string
 	Routes []p4.Route
 }
@@ -23,7 +21,7 @@ type Place struct {
 type live struct{ *p4.Bare }
 
 func openLive(program []byte, addr netip.AddrPort, at Place, entries []p4.Entry) (live, error) {
-	bare, err := p4.OpenBare(at.Engine, program, addr, at.Ports...)
+	bare, err := p4.OpenBare(program, addr, at.Ports...)
 	if err != nil {
 		return live{}, err
 	}

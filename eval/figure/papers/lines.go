@@ -45,10 +45,10 @@ type lineKey struct {
 	protocol                bench.Protocol
 	nodes, keys, valueBytes int
 	wires                   bool
-	dirty                   bool   // its objects stay dirty: it takes a while to make them so
-	slots                   int    // requests of a frame, of ours; the generator for them stays loaded
-	clones                  bool   // of ours: the tail sends an ACK to each member, instead of one up the chain
-	engine                  string // of P4 nodes; empty: XDP nodes
+	dirty                   bool // its objects stay dirty: it takes a while to make them so
+	slots                   int  // requests of a frame, of ours; the generator for them stays loaded
+	clones                  bool // of ours: the tail sends an ACK to each member, instead of one up the chain
+	p4                      bool // P4 nodes on SWX, not XDP nodes
 }
 
 // Of lines where a figure does not vary it.
@@ -69,7 +69,7 @@ func newLines(env figure.Env) *keep[lineKey, *bench.Line] {
 		open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
 			return bench.OpenLine(ctx, bench.LineOptions{
 				Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,
-				Engine: k.engine,
+				P4: k.p4,
 				Relay: !k.clones &&
 					!k.dirty, Progress: bench.Progress(env.Say), // dirty objects are those whose ACKs get lost
 			})

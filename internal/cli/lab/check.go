@@ -93,8 +93,8 @@ in a simulation with crashes and repairs, from the seed that is printed (see als
 	f.Uint64Var(&flags.seed, "seed", 0,
 		"seed of the clients' operations, and of everything in a simulation (default: random, printed)")
 	f.StringVar(&flags.plane, "plane", cli.PlaneXDP,
-		"data plane of the nodes: xdp, soft, p4, p4runtime (p4 on a netcraq switch) or p4packets (without registers), "+
-			"or a list with one for each node, such as xdp,p4,xdp")
+		"data plane of the nodes: xdp, soft, p4, p4runtime (p4 on a netcraq switch), p4packets (without registers) or "+
+			"v1model (p4 on BMv2's simple_switch_grpc), or a list with one for each node, such as xdp,p4,xdp")
 	f.StringVar(&flags.without, "without", "", "disable a rule of the protocol: W2, W5, W8 or R4")
 	f.BoolVar(&flags.relay, "relay", false, "send ACKs up the chain node by node, as planes that cannot clone packets do")
 	f.BoolVar(&flags.simulate, "simulate", false, "simulate the chain in this process, with crashes and repairs")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,6 @@ import (
 type ConformanceFlags struct {
 	Protocol string
 	Plane    string
-	Engine   string
 	Target   string
 	Identity string
 	Packets  int
@@ -34,9 +32,8 @@ type ConformanceFlags struct {
 func (flags *ConformanceFlags) Add(f *pflag.FlagSet, protocols, planes string) {
 	f.StringVar(&flags.Protocol, "protocol", flags.Protocol, protocols)
 	f.StringVar(&flags.Plane, "plane", flags.Plane, planes)
-	f.StringVar(&flags.Engine, "engine", "", "of --plane p4: swx, or bmv2 (psa_switch in PATH, as root)")
 	f.StringVar(&flags.Target, "target", "",
-		"of --plane p4: `address` of a running netcraq switch to drive by P4Runtime (default: start an engine)")
+		"of --plane p4: `address` of a running switch to drive by P4Runtime (default: start an engine)")
 	f.StringVar(&flags.Identity, "identity", "",
 		"of --target: directory of a certificate with the role node or admin (default: no encryption)")
 	f.IntVar(&flags.Packets, "random", 0, "number of random packets to compare")
@@ -97,9 +94,6 @@ func RunConformance(ctx context.Context, out, progress io.Writer, flags *Conform
 	if err := flags.checkTarget(); err != nil {
 		return err
 	}
-	if err := chooseEngine(flags.Plane, flags.Engine); err != nil {
-		return err
-	}
 	report, difference, err := conform(ctx, progress, flags)
 	if err != nil {
 		return err
@@ -130,26 +124,11 @@ func (flags *ConformanceFlags) checkTarget() error {
 	if flags.Identity != "" && flags.Target == "" {
 		return cli.UsageError(fmt.Errorf("--identity %s: it is for --target", flags.Identity))
 	}
-	if flags.Target != "" && (flags.Plane != cli.PlaneP4 || flags.Engine != "" || flags.Protocol != ours) {
-		return cli.UsageError(fmt.Errorf("--target %s: it is for --plane %s and --protocol %s, without --engine",
+	if flags.Target != "" && (flags.Plane != cli.PlaneP4 || flags.Protocol != ours) {
+		return cli.UsageError(fmt.Errorf("--target %s: it is for --plane %s and --protocol %s",
 			flags.Target, cli.PlaneP4, ours))
 	}
 	return nil
-}
-
-// chooseEngine lets the P4 plane use the engine of a name. Without the flag, the environment chooses.
-func chooseEngine(plane, engine string) error {
-	switch {
-	case engine == "":
-		return nil
-	case plane != cli.PlaneP4:
-		return cli.UsageError(fmt.Errorf("--engine %s: only --plane %s has engines", engine, cli.PlaneP4))
-	case engine == "swx":
-		return os.Setenv(p4.EngineVariable, p4.EngineName)
-	case engine == "bmv2":
-		return os.Setenv(p4.EngineVariable, p4.EngineBMv2)
-	}
-	return cli.UsageError(fmt.Errorf("--engine %s: want swx or bmv2", engine))
 }
 
 // Conformer runs all cases of a protocol on a plane, then random packets. It returns the difference

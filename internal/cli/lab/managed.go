@@ -45,7 +45,7 @@ func (m *ManagedFlags) Add(f *pflag.FlagSet) {
 	f.IntVar(&m.Nodes, "nodes", m.Nodes, "number of nodes")
 	f.IntVar(&m.Replicas, "replicas", m.Replicas, "members of a chain")
 	f.StringVar(&m.plane, "plane", m.plane,
-		"data plane of the nodes: xdp, soft, p4, p4runtime or p4packets, or a list with one for each node, such as xdp,p4,xdp")
+		"data plane of the nodes: xdp, soft, p4, p4runtime, p4packets or v1model, or one for each node, as in xdp,p4,xdp")
 	m.addTimes(f)
 }
 

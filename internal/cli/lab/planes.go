@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,12 @@ const planeSwitch = "p4runtime"
 // planePackets is planeSwitch on a switch without registers.
 const planePackets = "p4packets"
 
+// planeV1Model is planeSwitch on BMv2's simple_switch_grpc, which is looked for in PATH.
+const (
+	planeV1Model     = "v1model"
+	simpleSwitchName = "simple_switch_grpc"
+)
+
 // planes are the planes of a lab's nodes: one for all, or one per node in order.
 type planes []string
 
@@ -24,11 +31,15 @@ func planesOf(list string, nodes int) (planes, error) {
 	all := planes(strings.Split(list, ","))
 	for _, plane := range all {
 		switch plane {
+		case planeV1Model:
+			if _, err := exec.LookPath(simpleSwitchName); err != nil {
+				return nil, fmt.Errorf("--plane %q: %w: build BMv2 with P4Runtime, put it there (docs/p4.md)", list, err)
+			}
 		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4, planeSwitch, planePackets:
 		default:
 			return nil,
-				cli.UsageError(fmt.Errorf(
-					"--plane %q: want xdp, soft, p4, p4runtime or p4packets, or one of them for each node, with commas between", list))
+				cli.UsageError(fmt.Errorf("--plane %q: want xdp, soft, p4, p4runtime, p4packets or v1model, "+
+					"or one of them for each node, with commas between", list))
 		}
 	}
 	if len(all) != 1 && len(all) != nodes {
@@ -38,7 +49,9 @@ func planesOf(list string, nodes int) (planes, error) {
 }
 
 // isSwitch says whether a plane is a switch in a process of its own.
-func isSwitch(plane string) bool { return plane == planeSwitch || plane == planePackets }
+func isSwitch(plane string) bool {
+	return plane == planeSwitch || plane == planePackets || plane == planeV1Model
+}
 
 // of returns the plane of a host.
 func (p planes) of(l *lab.Lab, h lab.Host) string {
@@ -79,12 +92,24 @@ func (p planes) beside(product string) func(*lab.Lab, lab.Host) []string {
 		if !isSwitch(plane) {
 			return nil
 		}
+		if plane == planeV1Model {
+			return simpleSwitch(l, h)
+		}
 		argv := []string{product, "switch", "--listen", switchAddress}
 		if plane == planePackets {
 			argv = append(argv, "--no-registers")
 		}
 		return append(argv, portsOf(l, h)...)
 	}
+}
+
+// simpleSwitch is the command of BMv2's switch, without a program.
+func simpleSwitch(l *lab.Lab, h lab.Host) []string {
+	argv := []string{simpleSwitchName, "--no-p4", "--device-id", strconv.Itoa(cli.SwitchDevice), "--log-level", "off"}
+	for i, port := range l.Ports(h.Name) {
+		argv = append(argv, "-i", fmt.Sprintf("%d@%s", i, port))
+	}
+	return append(argv, "--", "--cpu-port", strconv.Itoa(p4.PortCPU), "--grpc-server-addr", switchAddress)
 }
 
 func portsOf(l *lab.Lab, h lab.Host) []string {

@@ -48,6 +48,15 @@ func TestMixedChainOfSwitches(t *testing.T) {
 	}
 }
 
+// TestMixedChainOnV1Model is TestMixedChain with BMv2's simple_switch_grpc.
+func TestMixedChainOnV1Model(t *testing.T) {
+	roottest.Need(t)
+	enginetest.NeedSimpleSwitch(t)
+	for _, plane := range []string{"soft,v1model,soft", "v1model"} {
+		checkMixed(t, plane)
+	}
+}
+
 func checkMixed(t *testing.T, plane string) {
 	t.Helper()
 	out, _, err := clitest.Netcraq(

@@ -102,7 +102,6 @@ var reserved = []struct {
 		"and its checks, to members, to the lab's Kubernetes, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to the evaluation"},
 	{"github.com/HdrHistogram/", []string{eval}, "statistics belong to the evaluation"},
-	{"github.com/apache/thrift/", []string{eval + "/bmv2"}, "Thrift is the control plane of BMv2"},
 	{"github.com/go-zookeeper/", []string{eval + "/peer"}, "ZooKeeper is compared with the product"},
 	{"github.com/redis/", []string{eval + "/peer"}, "Redis is compared with the product"},
 	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},

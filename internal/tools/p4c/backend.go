@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ type backend struct {
 	variable string   // in the environment: the compiler's path, if it is not in PATH
 	include  string   // its folder in p4include
 	flags    []string // for every program
+	programs []string // that it compiles; nil: all of a folder
 	artefact func(program string) string
 	finish   func(compiled []byte) ([]byte, error) // of the compiler's output; nil: unchanged
 }
@@ -31,13 +31,24 @@ var backends = []backend{
 		artefact: func(program string) string { return strings.TrimSuffix(program, ".p4") + ".spec" },
 	},
 	{
-		compiler: "p4c-bm2-psa", variable: "P4C_BM2_PSA", include: "bmv2",
-		flags: []string{"--arch", "psa"},
-		artefact: func(program string) string {
-			return "bmv2/" + strings.TrimSuffix(path.Base(program), ".p4") + ".json"
+		compiler: "p4c-bm2-ss", variable: "P4C_BM2_SS", include: "bmv2",
+		// Propagated copies make checksums exponentially long.
+		flags: []string{
+			"--arch", "v1model", "-DNQ_V1MODEL", "-DV1MODEL_VERSION=20200408",
+			"--excludeMidendPasses", "P4::LocalCopyPropagation",
 		},
-		finish: finishBMv2,
+		programs: product.programs,
+		artefact: v1modelFile,
+		finish:   finishV1Model,
 	},
+}
+
+// of are the programs of a folder that the backend compiles.
+func (b *backend) of(f *folder) []string {
+	if b.programs == nil {
+		return f.programs
+	}
+	return slices.DeleteFunc(slices.Clone(f.programs), func(p string) bool { return !slices.Contains(b.programs, p) })
 }
 
 // output compiles all programs of a folder.
@@ -51,7 +62,7 @@ func (b *backend) output(f *folder, write bool) (*Output, error) {
 		return nil, err
 	}
 	out := &Output{Compiler: b.compiler, Version: version, Flags: b.flags}
-	for _, program := range f.programs {
+	for _, program := range b.of(f) {
 		text, err := b.compile(path, f.path, program)
 		if err != nil {
 			return nil, err

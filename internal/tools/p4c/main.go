@@ -1,4 +1,4 @@
-// Command p4c compiles the programs in p4/ and eval/p4/ with p4c's backends for DPDK and BMv2, or checks that the
+// Command p4c compiles the programs in p4/ and eval/p4/ with p4c's backends for DPDK and v1model, or checks that the
 // committed artefacts were compiled from the sources beside them. manifest.json in each folder lists its files and the
 // compilers.
 //
@@ -100,6 +100,9 @@ func (f *folder) run(only string, write bool) error {
 			continue
 		}
 		ran = true
+		if len(b.of(f)) == 0 {
+			continue
+		}
 		out, err := b.output(f, write)
 		if err != nil {
 			return err

@@ -43,9 +43,10 @@ func TestChangesAreNoticed(t *testing.T) {
 		name string
 		edit func(string) error
 	}{{"p4/state.p4", longer}, {"p4/netcraq.spec", longer}, {"p4/another.p4", add}, {"p4/route.p4", os.Remove},
-		{"eval/p4/netchain_cells.p4", longer}, {"eval/p4/netchain.spec", longer}, {"p4/bmv2/netcraq.json", longer},
+		{"eval/p4/netchain_cells.p4", longer}, {"eval/p4/netchain.spec", longer}, {"p4/v1model/swap.json", longer},
 		{"p4/netcraq.p4info.txtpb", longer}, {"p4/swap.p4info.txtpb", os.Remove},
-		{"eval/p4/another.p4", add}, {"eval/p4/bmv2/netchain.json", longer},
+		{"eval/p4/another.p4", add},
+		{"p4/v1model.p4", longer}, {"p4/v1model/netcraq.json", longer}, {"p4/v1model/netcraq.p4info.txtpb", longer},
 	} {
 		if err := change(c.name, c.edit); err == nil {
 			t.Errorf("a change of %s is not noticed", c.name)
@@ -124,5 +125,25 @@ func TestP4Info(t *testing.T) {
 	}
 	if !slices.Equal(bits, []int32{16, 32, 16}) || table.Size != 65536 || table.MatchFields[1].Name != "hdr.ipv4.source" {
 		t.Errorf("%v", table)
+	}
+}
+
+// TestV1ModelInfo: the node for v1model takes the clock with a packet.
+func TestV1ModelInfo(t *testing.T) {
+	dir := filepath.Join(root, product.path)
+	info, err := v1modelInfo(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, m := range info.ControllerPacketMetadata {
+		if m.Preamble.Name == packetOut {
+			for _, f := range m.Metadata {
+				fields = append(fields, fmt.Sprintf("%d %s %d", f.Id, f.Name, f.Bitwidth))
+			}
+		}
+	}
+	if !slices.Equal(fields, []string{"1 now 64", "2 note 16", "3 port 8"}) {
+		t.Errorf("a packet has %q", fields)
 	}
 }

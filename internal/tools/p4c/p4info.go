@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/netcraq/netcraq/p4/bmv2"
 	"github.com/netcraq/netcraq/p4/spec"
 )
 
@@ -34,14 +33,21 @@ const p4infoNote = `# proto-file: p4/config/v1/p4info.proto
 // infoName is the file of a program's P4Info.
 func infoName(program string) string { return strings.TrimSuffix(program, ".p4") + ".p4info.txtpb" }
 
-// named is what p4c's output for psa_switch names as the control plane does.
+// named is what p4c's output for BMv2 names as the control plane does.
 type named struct {
 	Pipelines []struct {
 		Tables []namedTable `json:"tables"`
 	} `json:"pipelines"`
-	Arrays []struct {
-		Name string `json:"name"`
-	} `json:"register_arrays"`
+	Arrays   []namedArray `json:"register_arrays"`
+	Counters []namedArray `json:"counter_arrays"`
+	Headers  []struct {
+		Name   string  `json:"name"`
+		Fields [][]any `json:"fields"`
+	} `json:"header_types"`
+}
+
+type namedArray struct {
+	Name string `json:"name"`
 }
 
 type namedTable struct {
@@ -63,7 +69,11 @@ func (f *folder) writeInfo() error {
 			return err
 		}
 	}
-	return nil
+	info, err := v1modelInfo(f.path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(f.path, v1modelInfoName), infoText(info), 0o644)
 }
 
 // verifyInfo compares the committed P4Info of each program with that of its compiled files.
@@ -73,18 +83,29 @@ func verifyInfo(dir string, programs []string) error {
 		if err != nil {
 			return err
 		}
-		text, err := os.ReadFile(filepath.Join(dir, infoName(program)))
-		if err != nil {
+		if err := sameInfo(dir, infoName(program), want); err != nil {
 			return err
 		}
-		var have config.P4Info
-		if err := prototext.Unmarshal(text, &have); err != nil {
-			return fmt.Errorf("%s: %w", infoName(program), err)
-		}
-		if !proto.Equal(want, &have) {
-			return fmt.Errorf("%s is not that of the compiled program: run `go run ./internal/tools/p4c -p4info`",
-				infoName(program))
-		}
+	}
+	want, err := v1modelInfo(dir)
+	if err != nil {
+		return err
+	}
+	return sameInfo(dir, v1modelInfoName, want)
+}
+
+// sameInfo compares a committed P4Info with what it is to be.
+func sameInfo(dir, name string, want *config.P4Info) error {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	var have config.P4Info
+	if err := prototext.Unmarshal(text, &have); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if !proto.Equal(want, &have) {
+		return fmt.Errorf("%s is not that of the compiled program: run `go run ./internal/tools/p4c -p4info`", name)
 	}
 	return nil
 }
@@ -103,12 +124,8 @@ func infoOf(dir, program string) (*config.P4Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "bmv2", strings.TrimSuffix(program, ".p4")+".json"))
+	names, err := readNames(filepath.Join(dir, v1modelFile(program)))
 	if err != nil {
-		return nil, err
-	}
-	var names named
-	if err := json.Unmarshal(text, &names); err != nil {
 		return nil, err
 	}
 	declared, err := declarations(dir)
@@ -128,8 +145,8 @@ func infoOf(dir, program string) (*config.P4Info, error) {
 	if len(b.info.Tables) != len(p.Tables) {
 		return nil, fmt.Errorf("%s has %d tables, the other backend names %d", program, len(p.Tables), len(b.info.Tables))
 	}
-	for _, a := range names.Arrays {
-		if err := b.array(arrayName(a.Name), declared); err != nil {
+	for _, a := range append(names.Arrays, names.Counters...) {
+		if err := b.array(a.Name, declared); err != nil {
 			return nil, err
 		}
 	}
@@ -141,12 +158,13 @@ func infoOf(dir, program string) (*config.P4Info, error) {
 	return b.info, nil
 }
 
-// arrayName is the name of an array without that of its half.
-func arrayName(name string) string {
-	for _, half := range bmv2.Halves {
-		name = strings.TrimSuffix(name, half)
+func readNames(path string) (*named, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return name
+	names := new(named)
+	return names, json.Unmarshal(text, names)
 }
 
 type infoBuilder struct {
@@ -212,7 +230,7 @@ func (b *infoBuilder) action(name, compiled string) uint32 {
 	return a.Preamble.Id
 }
 
-// array adds an array of registers or of counters unless it is there.
+// array adds an array of registers or of counters.
 func (b *infoBuilder) array(name string, declared map[string]declared) error {
 	a := b.program.Array(name)
 	if a == nil {
@@ -223,17 +241,11 @@ func (b *infoBuilder) array(name string, declared map[string]declared) error {
 		return err
 	}
 	if is.counter {
-		if slices.ContainsFunc(b.info.Counters, func(c *config.Counter) bool { return c.Preamble.Name == name }) {
-			return nil
-		}
 		b.info.Counters = append(b.info.Counters, &config.Counter{
 			Preamble: b.preamble(config.P4Ids_COUNTER, name), Size: int64(a.Size),
 			Spec: &config.CounterSpec{Unit: config.CounterSpec_PACKETS},
 		})
 	} else {
-		if slices.ContainsFunc(b.info.Registers, func(r *config.Register) bool { return r.Preamble.Name == name }) {
-			return nil
-		}
 		b.info.Registers = append(b.info.Registers, &config.Register{
 			Preamble: b.preamble(config.P4Ids_REGISTER, name), Size: int32(a.Size), TypeSpec: bitType(is.bits),
 		})

@@ -29,7 +29,10 @@ func keyBits(p *spec.Program, t *spec.Table) (sum int, err error) {
 	return sum, err
 }
 
-var declaration = regexp.MustCompile(`(Register|Counter)<bit<(\d+)>[^(]*\([^;]*\)\s*(\w+);`)
+// counterBits is the width of a counter, see NQ_COUNTER in p4/target.p4.
+const counterBits = 64
+
+var declaration = regexp.MustCompile(`(?:Register<bit<(\d+)>[^(]*|NQ_COUNTER)\([^;]*\)\s*(\w+);`)
 
 // declared is an array as a source declares it.
 type declared struct {
@@ -51,15 +54,16 @@ func declarations(dir string) (map[string]declared, error) {
 			return nil, err
 		}
 		for _, m := range declaration.FindAllStringSubmatch(string(text), -1) {
-			bits, err := strconv.Atoi(m[2])
-			if err != nil {
-				return nil, err
+			is := declared{counterBits, m[1] == ""}
+			if !is.counter {
+				if is.bits, err = strconv.Atoi(m[1]); err != nil {
+					return nil, err
+				}
 			}
-			is := declared{bits, m[1] == "Counter"}
-			if was, ok := all[m[3]]; ok && was != is {
-				return nil, fmt.Errorf("%s: %s is %+v here, and %+v in another program", f.File, m[3], is, was)
+			if was, ok := all[m[2]]; ok && was != is {
+				return nil, fmt.Errorf("%s: %s is %+v here, and %+v in another program", f.File, m[2], is, was)
 			}
-			all[m[3]] = is
+			all[m[2]] = is
 		}
 	}
 	return all, nil

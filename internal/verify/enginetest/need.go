@@ -3,17 +3,17 @@ package enginetest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 )
 
-// Files of the engines in bin, and the switch of the second, which nobody installs for a test.
+// The engine in bin, and BMv2's switch, which nobody installs for a test.
 const (
-	swx       = "netcraq-swx"
-	bmv2      = "netcraq-bmv2"
-	psaSwitch = "psa_switch"
+	swx          = "netcraq-swx"
+	simpleSwitch = "simple_switch_grpc"
 )
 
 // Need skips a test if the engine has not been built. In CI the test fails.
@@ -22,16 +22,38 @@ func Need(t testing.TB) {
 	need(t, swx, "run `make p4-engine`")
 }
 
-// NeedBMv2 skips a test if BMv2's psa_switch is not installed. BMv2 is in no registry, so CI skips these tests too.
-func NeedBMv2(t testing.TB) {
+// NeedSimpleSwitch skips a test if BMv2's simple_switch_grpc is not installed. BMv2 is in no registry, so CI skips
+// these tests too.
+func NeedSimpleSwitch(t testing.TB) {
 	t.Helper()
-	if _, err := exec.LookPath(psaSwitch); err != nil {
+	if _, err := exec.LookPath(simpleSwitch); err != nil {
 		t.Skipf("%v: BMv2 is not installed (docs/p4.md)", err)
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("BMv2 needs root, for its network namespace")
+}
+
+// SimpleSwitch runs simple_switch_grpc without a program or interfaces until the test ends, and returns the address of
+// its P4Runtime server. Its device is number 1.
+func SimpleSwitch(t testing.TB) string {
+	t.Helper()
+	NeedSimpleSwitch(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	need(t, bmv2, "run `make build`")
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(simpleSwitch, "--no-p4", "--device-id", "1", "--log-level", "off", "--", "--cpu-port", "13",
+		"--grpc-server-addr", address)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return address
 }
 
 func need(t testing.TB, name, advice string) {

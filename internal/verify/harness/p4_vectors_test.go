@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4/p4runtime"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
@@ -11,23 +14,33 @@ import (
 // TestP4Vectors runs spec/vectors on the P4 program.
 func TestP4Vectors(t *testing.T) {
 	enginetest.Need(t)
-	runP4Vectors(t)
-}
-
-// TestBMv2Vectors runs spec/vectors on the P4 program on BMv2's psa_switch.
-func TestBMv2Vectors(t *testing.T) {
-	enginetest.NeedBMv2(t)
-	runP4Vectors(t)
-}
-
-func runP4Vectors(t *testing.T) {
-	t.Helper()
 	for name, relay := range map[string]bool{"clones": false, "relay": true} {
-		t.Run(name, func(t *testing.T) { runP4VectorsOf(t, relay) })
+		t.Run(name, func(t *testing.T) { runP4VectorsOf(t, NewP4(), relay) })
 	}
 }
 
-func runP4VectorsOf(t *testing.T, relay bool) {
+// TestV1ModelVectors runs spec/vectors on the P4 program on BMv2's simple_switch_grpc, through P4Runtime only.
+func TestV1ModelVectors(t *testing.T) {
+	m := onSimpleSwitch(t)
+	for name, relay := range map[string]bool{"clones": false, "relay": true} {
+		t.Run(name, func(t *testing.T) { runP4VectorsOf(t, m, relay) })
+	}
+}
+
+// TestV1ModelRandom compares the P4 program on BMv2's simple_switch_grpc with the specification on random packets.
+func TestV1ModelRandom(t *testing.T) { compareRandom(t, onSimpleSwitch(t), 1, v1modelPackets) }
+
+const v1modelPackets = 300
+
+// onSimpleSwitch is a target on a switch that runs until the test ends.
+func onSimpleSwitch(t *testing.T) *P4 {
+	t.Helper()
+	to := p4runtime.NodeTarget(enginetest.SimpleSwitch(t), 1, (*security.Identity)(nil).DialOption())
+	to.Wait = true
+	return NewP4On(func() (p4.Switch, error) { return p4runtime.Dial(t.Context(), to) })
+}
+
+func runP4VectorsOf(t *testing.T, m *P4, relay bool) {
 	t.Helper()
 	cases, err := conformance.Vectors()
 	if err != nil {
@@ -37,7 +50,6 @@ func runP4VectorsOf(t *testing.T, relay bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := NewP4()
 	defer func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)
@@ -57,15 +69,19 @@ func runP4VectorsOf(t *testing.T, relay bool) {
 // TestP4Random compares the P4 program with the specification on random packets.
 func TestP4Random(t *testing.T) {
 	enginetest.Need(t)
-	m := NewP4()
+	compareRandom(t, NewP4(), p4Seeds, p4Packets)
+}
+
+func compareRandom(t *testing.T, m *P4, seeds uint64, packets int) {
+	t.Helper()
 	defer func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	for seed := range uint64(p4Seeds) {
+	for seed := range seeds {
 		found, err := conformance.Compare(t.Context(), m, conformance.RandomOptions{
-			Packets: p4Packets, Seed: seed + 1, Within: P4Within,
+			Packets: packets, Seed: seed + 1, Within: P4Within,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -13,14 +13,14 @@ type Bare struct {
 	sink int
 }
 
-// OpenBare runs a program on interfaces of the calling thread's namespace, on an engine of a name; without a name the
-// environment chooses. The host's network stack does not answer frames for addr, which are the program's.
-func OpenBare(engine string, program []byte, addr netip.AddrPort, interfaces ...string) (*Bare, error) {
+// OpenBare runs a program on interfaces of the calling thread's namespace. The host's network stack does not answer
+// frames for addr, which are the program's.
+func OpenBare(program []byte, addr netip.AddrPort, interfaces ...string) (*Bare, error) {
 	sink, err := openSink(addr)
 	if err != nil {
 		return nil, err
 	}
-	sw, err := startEngine(engine, program, EngineMegabytes, interfaces...)
+	sw, err := StartSWX(program, EngineMegabytes, interfaces...)
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(sink))
 	}

@@ -119,7 +119,8 @@ func always(chain.SessionKey, *chain.Session) bool { return true }
 
 // SetClock stops the clock of the leases at a time.
 func (m *Harness) SetClock(now uint64) error {
-	m.now = now
+	m.now, m.stopped = now, now != 0
+	m.ahead.Store(0)
 	return m.sw.SetClock(now)
 }
 

@@ -31,6 +31,8 @@ const (
 	PlatformBytes = 16
 	offReason     = 10
 	offPort       = 11
+	offCopies     = 12
+	offNote       = 14
 	valueWords    = 8
 	tombstoneBit  = 0x100
 	lengthBits    = 0xff
@@ -87,6 +89,7 @@ type Node struct {
 	stepper Stepper       // nil: the control plane has the registers
 	number  atomic.Uint64 // of the last step
 	made    made
+	ahead   atomic.Int64 // the time that the clock of a switch without registers is ahead, or less
 
 	mu      sync.Mutex
 	places  map[wire.Key]uint32
@@ -97,6 +100,7 @@ type Node struct {
 	leases  map[uint16]uint64 // of shards that have one of their own
 	renewed uint64            // the node's lease
 	full    bool
+	stopped bool        // the switch's clock
 	hearts  *chain.Node // handles heartbeats, and nothing else
 }
 
@@ -410,7 +414,7 @@ func (n *Node) lease(r *Request, shard uint16, readable bool) {
 	}
 	s := newStep(stepLease, nil)
 	s.put16(offShard, shard)
-	s.put(offVersion, until)
+	s.put(offVersion, n.onSwitch(until))
 	r.ask(s, nil)
 }
 
@@ -422,7 +426,7 @@ func (n *Node) nodeLease(r *Request) {
 		return
 	}
 	s := newStep(stepNode, nil)
-	s.put(offVersion, until)
+	s.put(offVersion, n.onSwitch(until))
 	r.ask(s, nil)
 }
 

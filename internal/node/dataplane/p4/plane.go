@@ -28,8 +28,6 @@ type Options struct {
 	Node  netip.AddrPort
 	Ports []string // interfaces; none: all that are up, but for loopback
 	Chain chain.Options
-	// Engine names the engine; empty: the environment chooses.
-	Engine string
 	// Dial returns a switch that another process runs, without state, with Ports in the order of its ports; nil: this
 	// process runs an engine.
 	Dial func() (Switch, error)
@@ -40,7 +38,7 @@ func (o *Options) start(ports []string) (Switch, error) {
 	if o.Dial != nil {
 		return o.Dial()
 	}
-	sw, err := startEngine(o.Engine, artefacts.Program, EngineMegabytes, ports...)
+	sw, err := StartSWX(artefacts.Program, EngineMegabytes, ports...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,9 @@ package p4
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -91,9 +91,13 @@ func (n *Node) do(r *Request) error {
 		s.put(offRequest, n.number.Add(1))
 		frames[i] = frame.Append(nil, &frame.Packet{From: n.self, To: n.self, Message: s.step})
 	}
+	before := dataplane.BootTime()
 	answers, err := n.stepper.Ask(frames)
 	if err != nil {
 		return err
+	}
+	if !n.stopped {
+		n.compareClocks(before, binary.BigEndian.Uint64(answers[len(answers)-1]), dataplane.BootTime())
 	}
 	for i, s := range r.steps {
 		if s.answer != nil {
@@ -114,10 +118,22 @@ func AnswerTo(f []byte) (number uint64, ok bool) {
 	return StepNumber(f[PlatformBytes:]), true
 }
 
+// Tried says whether a frame from the CPU port left because of a packet that was tried.
+func Tried(f []byte) bool { return len(f) >= PlatformBytes && f[offNote] != 0 }
+
+// LeftOf is the frame that left because of a packet that was tried, and how many copies of it leave.
+func LeftOf(f []byte) (left Left, copies int) {
+	left = Left{Port: int(f[offNote+1]), Frame: f}
+	if left.Port != PortCPU {
+		left.Frame = f[PlatformBytes:]
+	}
+	return left, int(f[offCopies])
+}
+
 // StepNumber is the number of the step that a frame to the CPU port has.
 func StepNumber(f []byte) uint64 { return step(f[frame.HeaderBytes:]).get(offRequest) }
 
-// beginSteps finds out whether the program of a switch without registers answers, and has this machine's clock.
+// beginSteps finds out whether the program of a switch without registers answers, and what its clock is.
 func (n *Node) beginSteps() error {
 	s, ok := n.sw.(Stepper)
 	if !ok || !s.Steps() {
@@ -133,14 +149,33 @@ func (n *Node) beginSteps() error {
 		return fmt.Errorf("%w: its server has no registers, and so its program has to answer packets that come in by "+
 			"port %d (docs/p4.md): use a switch that implements one of both, as netcraq switch does", err, PortCPU)
 	}
-	if now := binary.BigEndian.Uint64(answers[0]); now < before || now > dataplane.BootTime() {
-		return errClock
-	}
+	n.compareClocks(before, binary.BigEndian.Uint64(answers[0]), dataplane.BootTime())
 	return nil
 }
 
-var errClock = errors.New("the clock of the switch's program is not this machine's, and read leases need one clock: " +
-	"run the node on the switch's machine")
+// tick is what the clock of a switch may count by: v1model's counts microseconds.
+const tick = uint64(time.Microsecond)
+
+// compareClocks learns how far the clock of a switch is ahead that read now between two readings of this machine's. It
+// takes the least that is possible, so that no lease ends later there than here.
+func (n *Node) compareClocks(before, now, after uint64) {
+	least, most := int64(now-after-tick), int64(now+tick-before)
+	if ahead := n.ahead.Load(); ahead > most || ahead < least {
+		n.ahead.Store(least)
+	}
+}
+
+// onSwitch is the time of the switch's clock at the end of a lease; 0, no lease, if that was before the switch began.
+func (n *Node) onSwitch(end uint64) uint64 {
+	if end <= leaseOfNode || end == chain.Forever {
+		return end
+	}
+	ahead := n.ahead.Load()
+	if ahead < 0 && end+uint64(ahead) >= end || end+uint64(ahead) <= leaseOfNode {
+		return 0
+	}
+	return end + uint64(ahead)
+}
 
 // readPlaces adds the reading of some places in a row to r.
 func (n *Node) readPlaces(r *Request, first int, cells []cell) {

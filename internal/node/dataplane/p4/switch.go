@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
 )
 
 // Switch is a target that runs the program. Requests may come from several goroutines.
@@ -36,9 +38,13 @@ type Left struct {
 // Ports of the programs, see p4/target.p4. Those of network interfaces have the numbers below MostPorts.
 const (
 	MostPorts = 12
+	PortAgain = 12 // copies frames, and hands the copies in
 	PortCPU   = 13 // the control plane
 	PortHost  = 14 // the host's network stack
 	portDrop  = 15
+
+	// MostCopies are made of a frame at [PortAgain].
+	MostCopies = wire.MaxChain
 )
 
 // Address is an IPv4 address as a field of a table.

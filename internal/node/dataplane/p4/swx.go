@@ -20,12 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EngineName is the program that runs SWX; it stands beside the command, or in PATH. EngineBMv2 runs psa_switch
-// instead, and answers the same requests.
-const (
-	EngineName = "netcraq-swx"
-	EngineBMv2 = "netcraq-bmv2"
-)
+// EngineName is the program that runs SWX; it stands beside the command, or in PATH.
+const EngineName = "netcraq-swx"
 
 // EngineVersion is that of the requests to an engine, its ports and platform_h. ENGINE_VERSION in p4/engine/engine.h is the
 // same number.
@@ -66,11 +62,9 @@ type SWX struct {
 
 var _ Switch = (*SWX)(nil)
 
-// engine finds the program of a name. Without a name, the environment chooses.
-func engine(name string) (string, error) {
-	if name == "" {
-		name = cmp.Or(os.Getenv(EngineVariable), EngineName)
-	}
+// FindEngine returns the path of the engine that [StartSWX] starts.
+func FindEngine() (string, error) {
+	name := cmp.Or(os.Getenv(EngineVariable), EngineName)
 	if filepath.Base(name) != name {
 		return name, nil
 	}
@@ -88,9 +82,6 @@ func engine(name string) (string, error) {
 	return path, nil
 }
 
-// FindEngine returns the path of the engine that [StartSWX] starts.
-func FindEngine() (string, error) { return engine("") }
-
 // MayOpen says whether this process may open network interfaces for an engine.
 func MayOpen() error {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
@@ -103,11 +94,7 @@ func MayOpen() error {
 // StartSWX runs a compiled program on network interfaces, in the namespace of the calling thread. The environment chooses
 // the engine.
 func StartSWX(program []byte, megabytes int, interfaces ...string) (*SWX, error) {
-	return startEngine("", program, megabytes, interfaces...)
-}
-
-func startEngine(name string, program []byte, megabytes int, interfaces ...string) (*SWX, error) {
-	path, err := engine(name)
+	path, err := FindEngine()
 	if err != nil {
 		return nil, err
 	}

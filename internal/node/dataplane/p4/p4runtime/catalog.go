@@ -14,8 +14,8 @@ type catalog struct {
 	tables  map[string]*config.Table
 	actions map[string]*config.Action
 	arrays  map[string]place
-	in      []field // in front of a frame to the CPU port
-	out     uint32  // the field of a packet that names its port
+	in      []field           // in front of a frame to the CPU port
+	out     map[string]uint32 // fields in front of a packet from the controller, by name
 }
 
 // place is an array of a switch.
@@ -28,6 +28,7 @@ type place struct {
 func catalogOf(info *config.P4Info) (*catalog, error) {
 	c := &catalog{
 		tables: make(map[string]*config.Table), actions: make(map[string]*config.Action), arrays: make(map[string]place),
+		out: make(map[string]uint32),
 	}
 	for _, t := range info.GetTables() {
 		c.tables[t.GetPreamble().GetName()] = t
@@ -47,11 +48,11 @@ func catalogOf(info *config.P4Info) (*catalog, error) {
 			case packetIn:
 				c.in = append(c.in, field{f.GetId(), f.GetName(), int(f.GetBitwidth())})
 			case packetOut:
-				c.out = f.GetId()
+				c.out[f.GetName()] = f.GetId()
 			}
 		}
 	}
-	if len(c.in) == 0 || c.out == 0 {
+	if len(c.in) == 0 || c.out[portField] == 0 {
 		return nil, fmt.Errorf("the P4Info has no %s or no %s", packetIn, packetOut)
 	}
 	return c, nil

@@ -88,7 +88,9 @@ func FuzzAnswers(f *testing.F) {
 		{Preamble: &config.Preamble{Name: packetIn}, Metadata: []*config.ControllerPacketMetadata_Metadata{
 			{Id: 1, Bitwidth: 9}, {Id: 2, Bitwidth: 7},
 		}},
-		{Preamble: &config.Preamble{Name: packetOut}, Metadata: []*config.ControllerPacketMetadata_Metadata{{Id: 1}}},
+		{Preamble: &config.Preamble{Name: packetOut}, Metadata: []*config.ControllerPacketMetadata_Metadata{
+			{Id: 1, Name: portField},
+		}},
 	}})
 	if err != nil {
 		f.Fatal(err)

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	config "github.com/p4lang/p4runtime/go/p4/config/v1"
@@ -20,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	artefacts "github.com/netcraq/netcraq/p4"
+	"github.com/netcraq/netcraq/p4/v1model"
 
 	"github.com/netcraq/netcraq/api/switchv1"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -30,6 +33,7 @@ import (
 const (
 	callWait   = 10 * time.Second // for a switch's answer
 	commitWait = time.Minute      // for a pipeline
+	plainWait  = 2 * time.Second  // for the answer of a switch without registers to a request of this project
 	// primaryWait is for the end of another controller's stream: that of a process that was just ended.
 	primaryWait = 3 * time.Second
 	// watchEvery is how often a controller looks whether its pipeline still runs.
@@ -39,17 +43,22 @@ const (
 
 // Target is a switch and the program that it shall run.
 type Target struct {
-	Address string
-	Device  uint64
-	Dial    []grpc.DialOption
-	Program []byte // compiled
-	Info    []byte // its P4Info, as text
-	Wait    bool   // for a switch that starts a little later
+	Address   string
+	Device    uint64
+	Dial      []grpc.DialOption
+	Pipelines []Pipeline // the program for each kind of switch: the first that the switch takes
+	Wait      bool       // for a switch that starts a little later
 }
+
+// Pipeline is a compiled program and its P4Info, as text.
+type Pipeline struct{ Program, Info []byte }
 
 // NodeTarget is a switch that shall run the program of nodes.
 func NodeTarget(address string, device uint64, dial ...grpc.DialOption) Target {
-	return Target{Address: address, Device: device, Dial: dial, Program: artefacts.Program, Info: artefacts.Info}
+	// SWX's engine refuses v1model's program. simple_switch_grpc takes none any more after SWX's.
+	return Target{Address: address, Device: device, Dial: dial, Pipelines: []Pipeline{
+		{v1model.Program, v1model.Info}, {artefacts.Program, artefacts.Info},
+	}}
 }
 
 // Remote is a switch that this process controls by P4Runtime. It is gone for good when this process is no longer its
@@ -66,9 +75,13 @@ type Remote struct {
 	cookie   uint64
 	byPlace  bool // the switch has no rows of places in one message
 	steps    bool // its server has no registers
+	plain    bool // it knows no requests of this project
+	atomic   p4v1.WriteRequest_Atomicity
+	clock    atomic.Uint64 // of packets to it; 0: its own
 	forCPU   chan p4.Left
 	answers  chan []byte   // of the program to steps
 	patience time.Duration // for such an answer
+	tried    chan []byte   // of the program to packets that are tried
 	gone     chan struct{}
 	workers  sync.WaitGroup
 
@@ -91,27 +104,19 @@ var _ p4.Switch = (*Remote)(nil)
 // Dial becomes the primary controller of a switch without a pipeline, or with the target's, and gives it an empty one.
 // It takes no switch from another controller.
 func Dial(ctx context.Context, t Target) (*Remote, error) {
-	info := new(config.P4Info)
-	if err := prototext.Unmarshal(t.Info, info); err != nil {
-		return nil, err
-	}
-	parts, err := catalogOf(info)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(t.Program)
 	r := &Remote{
-		target: t, catalog: parts, cookie: binary.BigEndian.Uint64(sum[:]), forCPU: make(chan p4.Left, cpuFrames),
-		answers: make(chan []byte, cpuFrames), patience: callWait,
+		target: t, forCPU: make(chan p4.Left, cpuFrames),
+		answers: make(chan []byte, cpuFrames), tried: make(chan []byte, cpuFrames), patience: callWait,
 		gone: make(chan struct{}), present: make(map[uint32]map[string]*p4v1.TableEntry),
 		waiting: make(map[uint64]chan *switchv1.Answer),
 	}
+	var err error
 	if r.conn, err = grpc.NewClient(t.Address, t.Dial...); err != nil {
 		return nil, fmt.Errorf("the switch at %s: %w", t.Address, err)
 	}
 	r.calls = p4v1.NewP4RuntimeClient(r.conn)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	if err := r.begin(ctx, info); err != nil {
+	if err := r.begin(ctx); err != nil {
 		if status.Code(err) == codes.Unavailable {
 			err = fmt.Errorf("%s: start the switch, or correct its address or this node's --identity",
 				status.Convert(err).Message())
@@ -130,7 +135,7 @@ func (r *Remote) end() error {
 	return err
 }
 
-func (r *Remote) begin(ctx context.Context, info *config.P4Info) error {
+func (r *Remote) begin(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.cancel)
 	defer stop()
 	late := time.AfterFunc(callWait, r.cancel)
@@ -142,11 +147,17 @@ func (r *Remote) begin(ctx context.Context, info *config.P4Info) error {
 	if err != nil {
 		return err
 	}
+	if err := r.choosePipeline(); err != nil {
+		return err
+	}
 	r.workers.Go(r.receive)
-	if err := r.setPipeline(info); err != nil {
+	if err := r.checkWrites(); err != nil {
 		return err
 	}
 	if err := r.checkArrays(); err != nil {
+		return err
+	}
+	if err := r.makeGroups(); err != nil {
 		return err
 	}
 	return r.checkClock()
@@ -240,10 +251,17 @@ func (r *Remote) checkFree() error {
 	now, err := r.calls.GetForwardingPipelineConfig(ctx, &p4v1.GetForwardingPipelineConfigRequest{
 		DeviceId: r.target.Device, ResponseType: p4v1.GetForwardingPipelineConfigRequest_P4INFO_AND_COOKIE,
 	})
+	if status.Code(err) == codes.FailedPrecondition { // as PI's server says that there is none
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if is := now.GetConfig(); is != nil && is.GetCookie().GetCookie() != r.cookie {
+	is := now.GetConfig()
+	ours := slices.ContainsFunc(r.target.Pipelines, func(p Pipeline) bool {
+		return p.cookie() == is.GetCookie().GetCookie()
+	})
+	if is != nil && !ours {
 		return fmt.Errorf("it runs another program (%s, with the cookie %#x), which this node would end: "+
 			"restart the switch, which empties it, or give another switch",
 			is.GetP4Info().GetPkgInfo().GetName(), is.GetCookie().GetCookie())
@@ -251,14 +269,43 @@ func (r *Remote) checkFree() error {
 	return nil
 }
 
-// setPipeline gives the switch the program, without state.
-func (r *Remote) setPipeline(info *config.P4Info) error {
+// cookie is the number by which a switch tells which program it runs.
+func (p *Pipeline) cookie() uint64 {
+	sum := sha256.Sum256(p.Program)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// choosePipeline gives the switch the first of the programs that it takes.
+func (r *Remote) choosePipeline() error {
+	var refused []error
+	for i := range r.target.Pipelines {
+		err := r.setPipeline(&r.target.Pipelines[i])
+		switch status.Code(err) {
+		case codes.InvalidArgument, codes.Unknown, codes.Internal, codes.Unimplemented:
+			refused = append(refused, err)
+		default:
+			return err
+		}
+	}
+	return fmt.Errorf("it takes no program of this node: %w", errors.Join(refused...))
+}
+
+// setPipeline gives the switch a program, without state.
+func (r *Remote) setPipeline(p *Pipeline) (err error) {
+	info := new(config.P4Info)
+	if err := prototext.Unmarshal(p.Info, info); err != nil {
+		return err
+	}
+	if r.catalog, err = catalogOf(info); err != nil {
+		return err
+	}
+	r.cookie = p.cookie()
 	ctx, cancel := context.WithTimeout(r.ctx, commitWait)
 	defer cancel()
-	_, err := r.calls.SetForwardingPipelineConfig(ctx, &setRequest{
+	_, err = r.calls.SetForwardingPipelineConfig(ctx, &setRequest{
 		DeviceId: r.target.Device, ElectionId: r.id, Action: p4v1.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
 		Config: &p4v1.ForwardingPipelineConfig{
-			P4Info: info, P4DeviceConfig: r.target.Program,
+			P4Info: info, P4DeviceConfig: p.Program,
 			Cookie: &p4v1.ForwardingPipelineConfig_Cookie{Cookie: r.cookie},
 		},
 	})
@@ -268,6 +315,9 @@ func (r *Remote) setPipeline(info *config.P4Info) error {
 // checkClock refuses a switch whose clock is not this machine's: the program compares its own with leases that count on
 // this machine's.
 func (r *Remote) checkClock() error {
+	if r.plain {
+		return nil // the program tells its clock
+	}
 	before := dataplane.BootTime()
 	answer, err := r.ask(&switchv1.Request{What: &switchv1.Request_Clock{Clock: &switchv1.Clock{Ask: true}}})
 	if status.Code(err) == codes.Unimplemented && r.steps {
@@ -301,7 +351,15 @@ func (r *Remote) checkArrays() error {
 	if r.steps = status.Code(err) == codes.Unimplemented; err != nil && !r.steps {
 		return err
 	}
-	_, err = r.ask(&switchv1.Request{What: &switchv1.Request_Rows{Rows: new(switchv1.Rows)}})
+	wait := callWait
+	if r.steps {
+		wait = plainWait
+	}
+	_, err = r.askWithin(wait, &switchv1.Request{What: &switchv1.Request_Rows{Rows: new(switchv1.Rows)}})
+	if r.plain = errors.Is(err, errSilent); r.plain && r.steps {
+		r.byPlace = true
+		return nil
+	}
 	if r.byPlace = status.Code(err) == codes.Unimplemented; r.byPlace {
 		return nil
 	}
@@ -321,7 +379,7 @@ func (r *Remote) tryArrays(counters bool) error {
 	if _, err := r.read(first); err != nil {
 		return err
 	}
-	return r.write(zero)
+	return r.tryWrite(zero)
 }
 
 // receive handles what the switch sends, until the stream ends.
@@ -351,6 +409,13 @@ func (r *Remote) receive() {
 func (r *Remote) deliver(m *p4v1.PacketIn) {
 	f, err := r.catalog.frameOf(m)
 	if err != nil {
+		return
+	}
+	if p4.Tried(f) {
+		select {
+		case r.tried <- f:
+		default:
+		}
 		return
 	}
 	if _, ok := p4.AnswerTo(f); ok {
@@ -396,6 +461,17 @@ func (r *Remote) refused(e *p4v1.StreamError) {
 
 // ask makes a request of this project, and waits for its answer.
 func (r *Remote) ask(request *switchv1.Request) (*switchv1.Answer, error) {
+	answer, err := r.askWithin(callWait, request)
+	if errors.Is(err, errSilent) {
+		err = r.explain(context.DeadlineExceeded)
+	}
+	return answer, err
+}
+
+var errSilent = errors.New("it answers no request of this project")
+
+// askWithin is ask with another time for the answer, after which the error is errSilent.
+func (r *Remote) askWithin(wait time.Duration, request *switchv1.Request) (*switchv1.Answer, error) {
 	to := make(chan *switchv1.Answer, 1)
 	r.sending.Lock()
 	r.number++
@@ -411,7 +487,7 @@ func (r *Remote) ask(request *switchv1.Request) (*switchv1.Answer, error) {
 	if err != nil {
 		return nil, r.explain(err)
 	}
-	late := time.NewTimer(callWait)
+	late := time.NewTimer(wait)
 	defer late.Stop()
 	select {
 	case answer := <-to:
@@ -422,7 +498,7 @@ func (r *Remote) ask(request *switchv1.Request) (*switchv1.Answer, error) {
 	case <-r.gone:
 		return nil, r.Err()
 	case <-late.C:
-		return nil, r.explain(context.DeadlineExceeded)
+		return nil, errSilent
 	}
 }
 
@@ -531,6 +607,9 @@ func (r *Remote) pause(paused bool) error {
 
 // Try implements [p4.Switch].
 func (r *Remote) Try(port int, frame []byte) ([]p4.Left, error) {
+	if r.plain {
+		return r.tryPacket(port, frame)
+	}
 	answer, err := r.ask(&switchv1.Request{What: &switchv1.Request_Try{
 		Try: &switchv1.Packet{Port: uint32(port), Frame: frame},
 	}})
@@ -546,17 +625,15 @@ func (r *Remote) Try(port int, frame []byte) ([]p4.Left, error) {
 
 // Put implements [p4.Switch]. Later requests of the stream, such as a hold, are handled after it.
 func (r *Remote) Put(port int, frame []byte) error {
-	err := r.send(&p4v1.StreamMessageRequest{Update: &p4v1.StreamMessageRequest_Packet{Packet: &p4v1.PacketOut{
-		Payload: frame, Metadata: []*p4v1.PacketMetadata{{MetadataId: r.catalog.out, Value: format(uint64(port))}},
-	}}})
-	if err != nil {
-		return r.explain(err)
-	}
-	return nil
+	return r.packet(frame, map[string]uint64{portField: uint64(port), nowField: r.clock.Load()})
 }
 
 // SetClock implements [p4.Switch].
 func (r *Remote) SetClock(now uint64) error {
+	if r.plain {
+		r.clock.Store(now)
+		return nil
+	}
 	_, err := r.ask(&switchv1.Request{What: &switchv1.Request_Clock{Clock: &switchv1.Clock{Stop: now}}})
 	return err
 }

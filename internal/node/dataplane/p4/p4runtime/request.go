@@ -160,12 +160,26 @@ func (b *batch) access(a *p4.Access) error {
 	return nil
 }
 
-// write makes all updates or none.
+// write makes all updates. A switch that made a part of them only is lost.
 func (r *Remote) write(updates []*p4v1.Update) error {
+	if r.atomic == p4v1.WriteRequest_DATAPLANE_ATOMIC {
+		return r.tryWrite(updates)
+	}
+	err := r.fits(updates)
+	if err == nil {
+		if err = r.tryWrite(updates); err != nil {
+			err = r.lost(fmt.Errorf("it made a part of a change only: %w", err))
+		}
+	}
+	return err
+}
+
+// tryWrite makes all updates or none, if the switch can.
+func (r *Remote) tryWrite(updates []*p4v1.Update) error {
 	ctx, cancel := context.WithTimeout(r.ctx, callWait)
 	defer cancel()
 	_, err := r.calls.Write(ctx, &p4v1.WriteRequest{
-		DeviceId: r.target.Device, ElectionId: r.id, Updates: updates, Atomicity: p4v1.WriteRequest_DATAPLANE_ATOMIC,
+		DeviceId: r.target.Device, ElectionId: r.id, Updates: updates, Atomicity: r.atomic,
 	})
 	if err != nil {
 		return r.partial(err)
