@@ -34,9 +34,7 @@ func renderGo(s *Spec) ([]byte, error) {
 	}
 	b.WriteString(")\n\n// Where fields stand, in bytes from the start of the message, and where each header ends.\nconst (\n")
 	for _, l := range s.Layouts {
-		for _, f := range l.Fields {
-			fmt.Fprintf(&b, "off%s%s = %d // %d bytes\n", camel(l.Name), camel(f.Name), f.Offset, f.Bytes)
-		}
+		goOffsets(&b, l)
 		fmt.Fprintf(&b, "// %sBytes: length of a message without a value: %s.\n%sBytes = %d\n", camel(l.Name), l.Doc, camel(l.Name), l.End())
 	}
 	b.WriteString(")\n\n")
@@ -44,6 +42,26 @@ func renderGo(s *Spec) ([]byte, error) {
 	goGroup(&b, "Flag", "uint8", "is one bit of the flags field.", constantsOf(s.Flags, func(f Flag) Constant { return f.Constant }))
 	goGroup(&b, "Status", "uint8", "is the result that a REPLY carries.", s.Statuses)
 	goGroup(&b, "Outcome", "uint8", "says what became of a received message; messages are counted by it.", s.Outcomes)
+	return format.Source(b.Bytes())
+}
+
+func goOffsets(b *bytes.Buffer, l Layout) {
+	for _, f := range l.Fields {
+		fmt.Fprintf(b, "off%s%s = %d // %d bytes\n", camel(l.Name), camel(f.Name), f.Offset, f.Bytes)
+	}
+}
+
+// renderSteps writes where the fields of the steps of P4 programs stand: they are messages with other contents.
+func renderSteps(s *Spec) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "// %s\n\npackage p4\n\n", notice)
+	b.WriteString("// Where fields stand, in bytes from the start of the message.\nconst (\n")
+	for _, l := range s.Layouts {
+		if l.Name == "base" || l.Name == "chain" {
+			goOffsets(&b, l)
+		}
+	}
+	b.WriteString(")\n")
 	return format.Source(b.Bytes())
 }
 

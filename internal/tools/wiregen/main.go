@@ -25,6 +25,7 @@ var outputs = []output{
 	{"wire/wire_gen.go", renderGo},
 	{"bpf/include/wire.gen.h", renderC},
 	{"p4/wire.p4", renderP4},
+	{"internal/node/dataplane/p4/wire_gen.go", renderSteps},
 	{"clients/python/src/netcraq/_wire.py", renderPython},
 	{"clients/c/netcraq_wire.h", renderCClient},
 	{"clients/wireshark/netcraq.lua", renderLua},

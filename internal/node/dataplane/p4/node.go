@@ -168,7 +168,7 @@ func (n *Node) zero(r *Request, place uint32) {
 		return
 	}
 	s := newStep(stepClear, nil)
-	s.put32(offEpoch, place)
+	s.put32(offBaseEpoch, place)
 	r.ask(s, nil)
 	for _, array := range countArrays {
 		r.Write(array, int(place), 0)
@@ -200,7 +200,7 @@ func (n *Node) setFull(r *Request, full bool) {
 		return
 	}
 	s := newStep(stepFull, nil)
-	s[offClientOp] = byte(value)
+	s[offChainClientOp] = byte(value)
 	r.ask(s, nil)
 }
 
@@ -413,8 +413,8 @@ func (n *Node) lease(r *Request, shard uint16, readable bool) {
 		return
 	}
 	s := newStep(stepLease, nil)
-	s.put16(offShard, shard)
-	s.put(offVersion, n.onSwitch(until))
+	s.put16(offBaseShard, shard)
+	s.put(offChainVersion, n.onSwitch(until))
 	r.ask(s, nil)
 }
 
@@ -426,7 +426,7 @@ func (n *Node) nodeLease(r *Request) {
 		return
 	}
 	s := newStep(stepNode, nil)
-	s.put(offVersion, n.onSwitch(until))
+	s.put(offChainVersion, n.onSwitch(until))
 	r.ask(s, nil)
 }
 

@@ -221,7 +221,7 @@ func (n *Node) entriesUsed() (int, error) {
 	if n.stepper == nil {
 		r.Read(regSessionEntriesUsed, 0, used[:])
 	} else {
-		r.ask(newStep(stepMade, nil), func(a step) { used[0] = uint64(a.get32(offEpoch)) })
+		r.ask(newStep(stepMade, nil), func(a step) { used[0] = uint64(a.get32(offBaseEpoch)) })
 	}
 	err := n.do(&r)
 	return int(used[0]), err

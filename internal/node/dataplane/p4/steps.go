@@ -35,22 +35,8 @@ const (
 	stepFree
 )
 
-// Where the fields of a step are in its message.
-const (
-	offFlags     = 4
-	offHops      = 5
-	offShard     = 6
-	offEpoch     = 8
-	offDetail    = 14
-	offRequest   = 16
-	offKeyLo     = 32
-	offSession   = 40
-	offSeq       = 48
-	offOperand   = 56
-	offVersion   = 64
-	offCellEpoch = 84
-	offClientOp  = 90
-)
+// offCellEpoch is where the epoch of an object is in a step's message: in the lower half of client_lo.
+const offCellEpoch = offChainClientLo + 4
 
 // step is a message to the program, or its answer.
 type step []byte
@@ -61,7 +47,7 @@ func (s step) put16(at int, v uint16) { binary.BigEndian.PutUint16(s[at:], v) }
 func (s step) get(at int) uint64      { return binary.BigEndian.Uint64(s[at:]) }
 func (s step) get32(at int) uint32    { return binary.BigEndian.Uint32(s[at:]) }
 func (s step) get16(at int) uint16    { return binary.BigEndian.Uint16(s[at:]) }
-func (s step) has() bool              { return s[offHops] == 1 }
+func (s step) has() bool              { return s[offBaseHops] == 1 }
 func (s step) value(bytes uint64) []byte {
 	return s[wire.ChainBytes:][:min(int(bytes), len(s)-wire.ChainBytes)]
 }
@@ -74,8 +60,8 @@ type asked struct {
 
 func newStep(kind byte, value []byte) step {
 	s := make(step, wire.ChainBytes, wire.ChainBytes+len(value))
-	s.put16(0, wire.Magic)
-	s[2], s[3], s[offFlags] = wire.WireVersion, byte(wire.OpUpdate), kind
+	s.put16(offBaseMagic, wire.Magic)
+	s[offBaseVersion], s[offBaseOp], s[offBaseFlags] = wire.WireVersion, byte(wire.OpUpdate), kind
 	return append(s, value...)
 }
 
@@ -88,7 +74,7 @@ func (n *Node) do(r *Request) error {
 	}
 	frames := make([][]byte, len(r.steps))
 	for i, s := range r.steps {
-		s.put(offRequest, n.number.Add(1))
+		s.put(offBaseRequest, n.number.Add(1))
 		frames[i] = frame.Append(nil, &frame.Packet{From: n.self, To: n.self, Message: s.step})
 	}
 	before := dataplane.BootTime()
@@ -131,7 +117,7 @@ func LeftOf(f []byte) (left Left, copies int) {
 }
 
 // StepNumber is the number of the step that a frame to the CPU port has.
-func StepNumber(f []byte) uint64 { return step(f[frame.HeaderBytes:]).get(offRequest) }
+func StepNumber(f []byte) uint64 { return step(f[frame.HeaderBytes:]).get(offBaseRequest) }
 
 // beginSteps finds out whether the program of a switch without registers answers, and what its clock is.
 func (n *Node) beginSteps() error {
@@ -142,7 +128,7 @@ func (n *Node) beginSteps() error {
 	n.stepper = s
 	n.made.known = make(map[chain.SessionKey]bool)
 	probe := newStep(stepMade, nil)
-	probe.put(offRequest, n.number.Add(1))
+	probe.put(offBaseRequest, n.number.Add(1))
 	before := dataplane.BootTime()
 	answers, err := s.Ask([][]byte{frame.Append(nil, &frame.Packet{From: n.self, To: n.self, Message: probe})})
 	if err != nil {
@@ -182,11 +168,11 @@ func (n *Node) readPlaces(r *Request, first int, cells []cell) {
 	for i := range cells {
 		if place := first + i; place < len(n.used) && n.used[place] {
 			s := newStep(stepRead, nil)
-			s.put32(offEpoch, uint32(place))
+			s.put32(offBaseEpoch, uint32(place))
 			r.ask(s, func(a step) {
 				c := &cells[i]
-				c.version, c.committed = a.get(offVersion), a.get(offOperand)
-				c.bytes, c.epoch = uint64(a.get16(offDetail)), uint64(a.get32(offCellEpoch))
+				c.version, c.committed = a.get(offChainVersion), a.get(offChainOperand)
+				c.bytes, c.epoch = uint64(a.get16(offBaseDetail)), uint64(a.get32(offCellEpoch))
 				c.value = Split(a.value(c.bytes & lengthBits))
 			})
 		}
@@ -196,12 +182,12 @@ func (n *Node) readPlaces(r *Request, first int, cells []cell) {
 // mergePlace takes over what is newer of an object.
 func mergePlace(r *Request, place uint32, o *chain.Object) {
 	s := newStep(stepMerge, o.Value)
-	s.put32(offEpoch, place)
+	s.put32(offBaseEpoch, place)
 	s.put32(offCellEpoch, o.Epoch)
-	s.put(offVersion, o.Version)
-	s.put(offOperand, o.Committed)
-	if s[offClientOp] = byte(wire.OpPut); o.Tombstone {
-		s[offClientOp] = byte(wire.OpDelete)
+	s.put(offChainVersion, o.Version)
+	s.put(offChainOperand, o.Committed)
+	if s[offChainClientOp] = byte(wire.OpPut); o.Tombstone {
+		s[offChainClientOp] = byte(wire.OpDelete)
 	}
 	r.ask(s, nil)
 }
@@ -232,8 +218,8 @@ func (n *Node) mergeAll(objects []dataplane.KeyedObject, sessions []dataplane.Ke
 // stepOf is a step of a session.
 func stepOf(kind byte, k chain.SessionKey) step {
 	s := newStep(kind, nil)
-	s.put16(offShard, k.Shard)
-	s.put(offSession, k.Session)
+	s.put16(offBaseShard, k.Shard)
+	s.put(offChainSession, k.Session)
 	return s
 }
 
@@ -243,12 +229,12 @@ func (n *Node) record(sessions []dataplane.KeyedSession) (done int, err error) {
 	for i := range sessions {
 		k, is := sessions[i].Key, &sessions[i].Session
 		s := stepOf(stepRecord, k)
-		s.put(offSeq, is.Seq)
-		s.put(offVersion, is.Version)
-		s.put(offOperand, is.Result)
-		s.put(offKeyLo, is.KeyLo)
-		s.put16(offDetail, uint16(is.Status))
-		s[offClientOp] = byte(is.Op)
+		s.put(offChainSeq, is.Seq)
+		s.put(offChainVersion, is.Version)
+		s.put(offChainOperand, is.Result)
+		s.put(offBaseKeyLo, is.KeyLo)
+		s.put16(offBaseDetail, uint16(is.Status))
+		s[offChainClientOp] = byte(is.Op)
 		r.ask(s, func(a step) {
 			if a.has() {
 				done++
@@ -270,8 +256,8 @@ func (n *Node) find(keys []chain.SessionKey) ([]sessionEntry, error) {
 				return
 			}
 			found = append(found, sessionEntry{key: k, Session: chain.Session{
-				Seq: a.get(offSeq), Version: a.get(offVersion), Result: a.get(offOperand), KeyLo: a.get(offKeyLo),
-				Op: wire.Op(a[offClientOp]), Status: wire.Status(a.get16(offDetail)),
+				Seq: a.get(offChainSeq), Version: a.get(offChainVersion), Result: a.get(offChainOperand),
+				KeyLo: a.get(offBaseKeyLo), Op: wire.Op(a[offChainClientOp]), Status: wire.Status(a.get16(offBaseDetail)),
 			}})
 		})
 	}
@@ -294,10 +280,10 @@ func (n *Node) learn() (used int, err error) {
 		var r Request
 		for ; asked < min(first+batch, total); asked++ {
 			number, s := asked, newStep(stepMade, nil)
-			s.put(offOperand, number)
+			s.put(offChainOperand, number)
 			r.ask(s, func(a step) {
-				if total, used = a.get(offVersion), int(a.get32(offEpoch)); number < total {
-					n.made.known[chain.SessionKey{Session: a.get(offSession), Shard: a.get16(offShard)}] = true
+				if total, used = a.get(offChainVersion), int(a.get32(offBaseEpoch)); number < total {
+					n.made.known[chain.SessionKey{Session: a.get(offChainSession), Shard: a.get16(offBaseShard)}] = true
 					n.made.number = number + 1
 				}
 			})
@@ -357,7 +343,7 @@ func (n *Node) freeAll(keys []chain.SessionKey, still func(chain.SessionKey, *ch
 	for i := range found {
 		if l := &found[i]; still(l.key, &l.Session) {
 			s := stepOf(stepFree, l.key)
-			s.put(offSeq, l.Seq)
+			s.put(offChainSeq, l.Seq)
 			r.ask(s, nil)
 		}
 	}

@@ -18,7 +18,7 @@ func (boasting) Ask(frames [][]byte) ([][]byte, error) {
 	answers := make([][]byte, len(frames))
 	for i, f := range frames {
 		answers[i] = append(make([]byte, PlatformBytes), f...)
-		step(answers[i][answerHeader:]).put(offVersion, 1<<60)
+		step(answers[i][answerHeader:]).put(offChainVersion, 1<<60)
 	}
 	return answers, nil
 }
