@@ -38,7 +38,7 @@ func TestChaosWithRemovedControllers(t *testing.T) {
 // TestChaosWithSwitches kills and empties P4 switches in chains with XDP nodes.
 func TestChaosWithSwitches(t *testing.T) {
 	enginetest.Need(t)
-	r := trial(t, "--plane", "xdp,p4,xdp,p4runtime", "--nodes", "4", "--faults", "node_kill,node_emptied")
+	r := trial(t, "--plane", "p4packets,p4,xdp,p4runtime", "--nodes", "4", "--faults", "node_kill,node_emptied")
 	if r.Faults["node_kill"] == 0 {
 		t.Errorf("the faults were %v", r.Faults)
 	}
