@@ -228,7 +228,8 @@ static __always_inline int resize(struct xdp_md *ctx, __u32 message_bytes)
 
 /*
  * As resize, for a message that will be written whole. veth gives a packet from a socket little room behind it: then
- * the room in front is used, and only the Ethernet header moves with the frame's beginning.
+ * the room in front is used, and only the Ethernet header moves with the frame's beginning. 0 if all bytes stay where
+ * they are, 1 if the message does not, less than 0 if there is no room.
  */
 static __always_inline int make_room(struct xdp_md *ctx, __u32 message_bytes)
 {
@@ -251,7 +252,7 @@ static __always_inline int make_room(struct xdp_md *ctx, __u32 message_bytes)
 		return -1;
 	store_macs(&f->eth, m);
 	*proto_of(f) = proto;
-	return 0;
+	return 1;
 }
 
 /* Is this an address of the node? Answers come from nq_self_addr in any case: clients know nodes by it. */

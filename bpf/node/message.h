@@ -316,15 +316,21 @@ static __always_inline void seal_short(struct nq_work *w)
 static __always_inline int put_short(struct xdp_md *ctx, struct nq_work *w, __u32 value_bytes)
 {
 	seal_short(w);
-	if (make_room(ctx, NQ_VERSION_BYTES + value_bytes))
+	if (make_room(ctx, NQ_VERSION_BYTES + value_bytes) < 0)
 		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END, &w->out, NQ_VERSION_BYTES);
 }
 
 static __always_inline int put_chain(struct xdp_md *ctx, struct nq_work *w, __u32 value_bytes)
 {
+	int moved;
+
 	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_CHAIN_BYTES / 4) + w->out_value_sum);
-	if (make_room(ctx, NQ_CHAIN_BYTES + value_bytes))
+	moved = make_room(ctx, NQ_CHAIN_BYTES + value_bytes);
+	if (moved < 0)
+		return -1;
+	if (moved && store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, w->in_bytes + NQ_CHAIN_BYTES, w->value_bytes,
+				 NQ_MAX_VALUE_BYTES))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END, &w->out, NQ_CHAIN_BYTES);
 }

@@ -341,7 +341,7 @@ static __always_inline int nc_write_answer(struct xdp_md *ctx, const struct nc_r
 	struct nc_head *h;
 	struct frame *f;
 
-	if (make_room(ctx, NC_HEAD_BYTES + n))
+	if (make_room(ctx, NC_HEAD_BYTES + n) < 0)
 		return 0;
 	f = data_of(ctx);
 	h = nc_head_of(ctx);
