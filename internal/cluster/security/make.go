@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -27,6 +28,9 @@ const early = time.Hour
 // Make makes an authority in dir and an identity of every role below it, each in a directory named as the role. Hosts are
 // the addresses and names at which controllers serve, which etcd checks between them. Nothing that exists is replaced.
 func Make(dir string, hosts []string, valid time.Duration) error {
+	if err := checkHosts(hosts); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(dir, authorityDir)); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has an authority already: use `netcraq certs renew`, or another directory", dir)
 	}
@@ -55,6 +59,9 @@ func Make(dir string, hosts []string, valid time.Duration) error {
 
 // Renew makes new certificates of all roles with the authority in dir. Without hosts those of the present certificate stay.
 func Renew(dir string, hosts []string, valid time.Duration) error {
+	if err := checkHosts(hosts); err != nil {
+		return err
+	}
 	if _, err := openAuthority(dir); err != nil {
 		return err
 	}
@@ -66,6 +73,19 @@ func Renew(dir string, hosts []string, valid time.Duration) error {
 		}
 	}
 	return issueAll(dir, hosts, valid)
+}
+
+// hostName matches names of hosts as certificates have them.
+var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`)
+
+// checkHosts refuses what no client compares with a certificate, such as an address with a port.
+func checkHosts(hosts []string) error {
+	for _, host := range hosts {
+		if net.ParseIP(host) == nil && !hostName.MatchString(host) {
+			return fmt.Errorf("%q: want an IP address or the name of a host, without a port", host)
+		}
+	}
+	return nil
 }
 
 // Hosts are the addresses and names in the controllers' certificate below dir.

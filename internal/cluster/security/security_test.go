@@ -377,6 +377,29 @@ func TestMakeReplacesNothing(t *testing.T) {
 	}
 }
 
+// TestHostsWithoutPorts: a controller's address with a port is refused before anything is made, because no client would
+// accept the certificate.
+func TestHostsWithoutPorts(t *testing.T) {
+	made := makeIn(t, t.TempDir())
+	for _, host := range []string{"192.0.2.1:4413", "controller.example:4413", "http://192.0.2.1", "", "a b"} {
+		dir := filepath.Join(t.TempDir(), "certs")
+		if err := Make(dir, []string{"192.0.2.1", host}, hour); err == nil || !strings.Contains(err.Error(), "without a port") {
+			t.Errorf("certificates for %q: %v", host, err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("something was made for %q: %v", host, err)
+		}
+		if err := Renew(made, []string{host}, hour); err == nil {
+			t.Errorf("certificates are renewed for %q", host)
+		}
+	}
+	for _, host := range []string{"192.0.2.1", "2001:db8::1", "c1", "c1.example.com", "*.example.com"} {
+		if err := Renew(made, []string{host}, hour); err != nil {
+			t.Errorf("no certificate for %q: %v", host, err)
+		}
+	}
+}
+
 // TestEveryCallHasARole fails when a call is added to the APIs and not to the policy.
 func TestEveryCallHasARole(t *testing.T) {
 	for _, service := range []grpc.ServiceDesc{agentv1.Agent_ServiceDesc, controllerv1.Controller_ServiceDesc} {
