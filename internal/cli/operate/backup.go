@@ -103,6 +103,9 @@ type backupObject struct {
 }
 
 func runBackup(cmd *cobra.Command, flags *snapshotFlags, o snapshot.BackupOptions, path string) error {
+	if err := snapshot.CheckTarget(path, o.Replace); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
 	c, err := flags.connect(cmd.Context())
 	if err != nil {
 		return err
@@ -164,6 +167,9 @@ type restoreObject struct {
 }
 
 func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry, anew bool, path string) error {
+	if err := snapshot.CheckSource(path); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
 	c, err := flags.connect(cmd.Context())
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cli/kv"
+	"github.com/netcraq/netcraq/internal/cluster/snapshot"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -154,4 +156,29 @@ func kvCommand(args ...string) (string, error) {
 	root.SetArgs(args)
 	err := root.Execute()
 	return out.String(), err
+}
+
+// TestSnapshotFilesAreCheckedFirst: a file that can be neither restored nor written is named before a cluster is asked, of
+// which nothing answers here.
+func TestSnapshotFilesAreCheckedFirst(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte("no snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"restore", filepath.Join(dir, "missing")}, "no such file"},
+		{[]string{"restore", text}, snapshot.ErrNotSnapshot.Error()},
+		{[]string{"backup", filepath.Join(dir, "missing", "file")}, "no such file"},
+		{[]string{"backup", filepath.Join(text, "file")}, "no directory"},
+		{[]string{"backup", text}, "--replace"},
+	} {
+		args := append(c.args, "--controllers", "127.0.0.1:1", "--timeout", "10ms")
+		if _, err := snapshotCommand(args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
 }

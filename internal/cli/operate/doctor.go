@@ -106,6 +106,9 @@ func (d *doctorFlags) find(ctx context.Context) (*doctorResult, error) {
 	if len(d.etcd.Endpoints) > 0 {
 		r.Findings = append(r.Findings, d.etcd.Examine(ctx)...)
 	}
+	if err := ctx.Err(); err != nil { // what did not answer may be well
+		return nil, err
+	}
 	r.Broken, r.Warnings = finding.Count(r.Findings, finding.Broken), finding.Count(r.Findings, finding.Warning)
 	return r, nil
 }

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/cli"
@@ -42,5 +44,15 @@ func TestDoctor(t *testing.T) {
 		if out, code, _ := clitest.Netcraq(append([]string{"doctor"}, args...)...); code != cli.ExitUsage {
 			t.Errorf("%v: exit status %d, %s", args, code, out)
 		}
+	}
+}
+
+// TestDoctorIsInterrupted: a doctor that a user ends says nothing about controllers that had no time to answer.
+func TestDoctorIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, _, err := clitest.Execute(ctx, newDoctorCommand(), "--plane", "soft", "--controllers", "127.0.0.1:1")
+	if !errors.Is(err, context.Canceled) || out != "" {
+		t.Errorf("%v, %s", err, out)
 	}
 }

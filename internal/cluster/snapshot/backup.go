@@ -60,11 +60,25 @@ type backup struct {
 	retries int
 }
 
+// CheckTarget reports why no snapshot can be written to a file: its directory is missing, or it exists and is not to be
+// replaced.
+func CheckTarget(path string, replace bool) error {
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s is no directory", filepath.Dir(path))
+	}
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return fmt.Errorf("%s is there already: name another file, or replace it with --replace", path)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // Backup writes a snapshot of the cluster to a file, which is there when it is complete, and not before.
 func Backup(ctx context.Context, path string, o BackupOptions) (*BackupReport, error) {
-	if _, err := os.Lstat(path); err == nil && !o.Replace {
-		return nil, fmt.Errorf("%s is there already: name another file, or replace it with --replace", path)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := CheckTarget(path, o.Replace); err != nil {
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")

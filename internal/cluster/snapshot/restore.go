@@ -44,6 +44,19 @@ type RestoreReport struct {
 	Took     time.Duration `json:"-"`
 }
 
+// CheckSource reports why a file cannot be restored, as far as its header says.
+func CheckSource(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := newReader(file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 // Restore writes the values of a snapshot to the cluster, and replaces those of existing keys. Keys that are not in the
 // snapshot stay. It first verifies the whole file and checks that every node has room. If it fails after that, some objects
 // are restored, and it can be repeated.
