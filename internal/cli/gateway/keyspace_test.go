@@ -216,6 +216,7 @@ func TestImportOfARunningEtcd(t *testing.T) {
 	address, disk := "127.77.71.2:2379", filepath.Join(t.TempDir(), "disk")
 	flags := []string{
 		"--data-dir", disk, "--member", "first", "--listen", "127.77.71.2:2381", "--etcd-endpoints", plain.ClientURL(),
+		"--etcd-timeout", "1m", // a busy machine does not take so long
 	}
 	m.StartNode("n", "127.77.71.2:4411")
 	m.Await("a chain", clitest.FullyReplicated(1))

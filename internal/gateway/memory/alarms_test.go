@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/verify/etcdtest"
@@ -46,8 +47,12 @@ func fill(t *testing.T, address string) (said []string) {
 	const most = 40 // twice the quota
 	kv := pb.NewKVClient(c.ActiveConnection())
 	put := func(key, value string) error {
-		_, err := kv.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: []byte(value)})
-		return err
+		for {
+			_, err := kv.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: []byte(value)})
+			if status.Code(err) != codes.Unavailable { // else the server is slow: etcd itself gives up after seconds
+				return err
+			}
+		}
 	}
 	var err error
 	for i := 0; err == nil && i < most; i++ {

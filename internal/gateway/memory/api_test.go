@@ -290,7 +290,7 @@ func TestLostKeyspace(t *testing.T) {
 // TestLostDescription: the chain has lost the description of a keyspace, and no other object of it. The next gateway
 // ends instead of making the keyspace anew over what clients have written.
 func TestLostDescription(t *testing.T) {
-	o := Options{LogEntries: 64, LockTTL: DefaultLockTTL}
+	o := Options{LogEntries: 64}
 	a := start(t, startChain(t), o)
 	a.waitActive(t)
 	must(open(t, a.address).Put(t.Context(), "k", "acknowledged"))(t)

@@ -128,10 +128,9 @@ func TestConditionsArePresent(t *testing.T) {
 
 // TestTermNeverFalls: all gateways answer with the term of the keyspace, those too that begin later.
 func TestTermNeverFalls(t *testing.T) {
-	o := Options{LockTTL: DefaultLockTTL}
-	a := start(t, startChain(t), o)
+	a := start(t, startChain(t), Options{})
 	a.waitActive(t)
-	b := start(t, a.cluster, o)
+	b := start(t, a.cluster, Options{})
 	c := open(t, b.address)
 	var last uint64
 	check := func(where string, h *pb.ResponseHeader) {
@@ -156,7 +155,7 @@ func TestTermNeverFalls(t *testing.T) {
 	if last <= first {
 		t.Errorf("term %d follows %d after a takeover", last, first)
 	}
-	late := start(t, b.cluster, o)
+	late := start(t, b.cluster, Options{})
 	both("a gateway that begins", open(t, late.address))
 	both("the active gateway", c)
 }

@@ -21,7 +21,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
 	"google.golang.org/grpc"
@@ -150,9 +149,7 @@ type besideEtcd struct {
 }
 
 func newBesideEtcd(t *testing.T) *besideEtcd {
-	etcd := etcdtest.Start(t, 1, func(_ int, m *etcdtest.Member) {
-		m.Config = func(c *embed.Config) { c.BcryptCost = uint(bcrypt.MinCost) }
-	}).Members[0].ClientURL()
+	etcd := etcdtest.Start(t, 1, nil).Members[0].ClientURL()
 	w := newOnDisk(t)
 	w.tokens = cheap(t)
 	b, shared := &besideEtcd{t: t, etcd: newAuthCaller(t, etcd, make(map[string]string))}, make(map[string]string)
@@ -433,7 +430,7 @@ func TestForgedRelay(t *testing.T) {
 // TestUsersOfAllGateways: users of a keyspace in memory are those of all its gateways, and so are the tokens; another
 // gateway that takes over keeps them.
 func TestUsersOfAllGateways(t *testing.T) {
-	o := Options{LockTTL: time.Second, Tokens: cheap(t)}
+	o := Options{Tokens: cheap(t)}
 	a := start(t, startChain(t), o)
 	a.waitActive(t)
 	b := start(t, a.cluster, o)

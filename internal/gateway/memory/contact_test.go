@@ -36,8 +36,8 @@ func TestCutOff(t *testing.T) {
 			if r := <-patient; !r.Created {
 				t.Fatalf("the watch was not created: %v", r)
 			}
-			lease := must(c.Grant(t.Context(), 3600))(t)
-			must(c.KeepAliveOnce(ctx, lease.ID))(t)
+			lease := again(func() (*clientv3.LeaseGrantResponse, error) { return c.Grant(t.Context(), 3600) })(t)
+			again(func() (*clientv3.LeaseKeepAliveResponse, error) { return c.KeepAliveOnce(ctx, lease.ID) })(t)
 
 			cut.chain.Close() // nothing of the chain reaches this gateway any more
 			expectNoLeader(t, events)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -37,7 +39,6 @@ type onDisk struct {
 	entries int // of the log
 	tokens  keyspace.Tokens
 	quota   int64 // 0: the default
-	lockTTL time.Duration
 }
 
 func newOnDisk(t *testing.T) *onDisk {
@@ -47,13 +48,13 @@ func newOnDisk(t *testing.T) *onDisk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &onDisk{t: t, ctx: ctx, cluster: startChain(t), near: near, dir: t.TempDir(), entries: 256, lockTTL: time.Second}
+	return &onDisk{t: t, ctx: ctx, cluster: startChain(t), near: near, dir: t.TempDir(), entries: 256}
 }
 
 // start starts the gateway of a name.
 func (w *onDisk) start(name string) *gateway {
 	w.t.Helper()
-	o := Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, LockTTL: w.lockTTL, QuotaBytes: w.quota}
+	o := Options{ID: 7, Secret: w.near.Secret(), Tokens: w.tokens, QuotaBytes: w.quota}
 	o.Disk = func(o driver.Options, _ credentials.TransportCredentials) (*driver.Driver, error) {
 		o.Dir, o.Member, o.Record, o.Peers = filepath.Join(w.dir, name), name, w.near, w.near
 		o.Log = chainlog.NewEras(softchain.Connect(w.t, w.cluster), nil, "default", 7, w.entries)
@@ -135,7 +136,7 @@ func TestDisksKeepEverything(t *testing.T) {
 func TestReadyzSaysWhy(t *testing.T) {
 	w := newOnDisk(t)
 	all := map[string]*gateway{"a": w.start("a"), "b": w.start("b"), "c": w.start("c")}
-	active := w.active(all)
+	active := w.active(maps.Values(all))
 	var away []string
 	for name, g := range all {
 		if g != active {
@@ -200,6 +201,7 @@ func TestRequestsAboveTheLimit(t *testing.T) {
 	for _, name := range names {
 		all = append(all, w.start(name))
 	}
+	w.active(slices.Values(all)) // no era ends from now on
 	revision := int64(0)
 	for i, g := range all {
 		c := open(t, g.address)
@@ -231,9 +233,8 @@ func TestRequestsAboveTheLimit(t *testing.T) {
 // While a batch waits for the disks, proposals gather, and make one batch.
 func TestProposalsGather(t *testing.T) {
 	w := newOnDisk(t)
-	w.lockTTL = time.Minute // the active gateway stays it
 	all := map[string]*gateway{"a": w.start("a"), "b": w.start("b"), "c": w.start("c")}
-	active := w.active(all)
+	active := w.active(maps.Values(all))
 	for name, g := range all {
 		if g != active {
 			w.kill(g)
@@ -274,10 +275,10 @@ func TestProposalsGather(t *testing.T) {
 }
 
 // active waits until a gateway is active and three disks count.
-func (w *onDisk) active(all map[string]*gateway) (active *gateway) {
+func (w *onDisk) active(all iter.Seq[*gateway]) (active *gateway) {
 	w.t.Helper()
 	eventually(w.t, "a gateway is active and three disks count", func() bool {
-		for _, g := range all {
+		for g := range all {
 			if s := g.disk.Status(); g.where().lead != nil && s.Entered && len(s.Record.Active.Set) == 3 {
 				active = g
 			}

@@ -114,10 +114,10 @@ func TestManyLocks(t *testing.T) {
 
 // TestLockAfterTakeover: a client waits for a lock while the active gateway is gone for ever.
 func TestLockAfterTakeover(t *testing.T) {
-	cluster, o := startChain(t), Options{LockTTL: DefaultLockTTL}
-	a := start(t, cluster, o)
+	cluster := startChain(t)
+	a := start(t, cluster, Options{})
 	a.waitActive(t)
-	b := start(t, cluster, o)
+	b := start(t, cluster, Options{})
 	c := b.locksOf(t)
 	c.lease(t, 1)
 	lock := must(c.Lock(t.Context(), &v3lockpb.LockRequest{Name: []byte("l"), Lease: 1}))(t)

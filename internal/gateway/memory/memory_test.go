@@ -1,9 +1,11 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +33,8 @@ type gateway struct {
 	address string
 	chain   *client.Client
 	cluster *topology.Cluster
-	// stop ends the gateway as SIGTERM does; kill as SIGKILL does, with its connections and its chain client first.
+	// stop ends the gateway as SIGTERM does; kill as SIGKILL does, with its connections and its chain client first. Its
+	// lock lapses at once, unless the test has chosen how long it lasts.
 	stop func()
 	kill func()
 }
@@ -46,7 +49,8 @@ func start(t *testing.T, cluster *topology.Cluster, o Options) *gateway {
 	if o.LogEntries == 0 {
 		o.LogEntries = 1024
 	}
-	if o.LockTTL == 0 {
+	lapses := o.LockTTL == 0
+	if lapses {
 		o.LockTTL = time.Minute // no takeover, however busy the machine
 	}
 	s, err := Listen(ServerOptions{Options: o, Listen: "127.0.0.1:0"})
@@ -67,8 +71,25 @@ func start(t *testing.T, cluster *topology.Cluster, o Options) *gateway {
 	g.kill = func() {
 		o.Chain.Close() // it can change nothing in the chain any more
 		stop()
+		if lapses {
+			g.lapse(t)
+		}
 	}
 	return g
+}
+
+// lapse ends the lock of a gateway that was killed, as its time to live does.
+func (g *gateway) lapse(t *testing.T) {
+	t.Helper()
+	chain, key := softchain.Connect(t, g.cluster), "lock:"+g.lockName()
+	defer chain.Close()
+	switch r, err := chain.Get(t.Context(), key); {
+	case errors.Is(err, client.ErrNotFound):
+	case err != nil:
+		t.Fatal(err)
+	case bytes.Contains(r.Value, []byte(strconv.Quote(g.address))): // else another gateway holds it, or none
+		must(chain.Delete(t.Context(), key))(t)
+	}
 }
 
 // open makes a client of etcd.
@@ -108,12 +129,13 @@ func again[T any](do func() (T, error)) func(t *testing.T) T {
 }
 
 // waitActive waits until the gateway is active.
-func (g *gateway) waitActive(t *testing.T) {
+func (g *gateway) waitActive(t *testing.T) (l *leader) {
 	t.Helper()
 	eventually(t, "the gateway is active", func() bool {
-		l := g.where().lead
+		l = g.where().lead
 		return l != nil
 	})
+	return l
 }
 
 func TestKV(t *testing.T) {

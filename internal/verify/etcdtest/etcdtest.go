@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // Cluster is etcd servers that are members of one cluster.
@@ -133,6 +134,7 @@ func (m *Member) Begin() {
 	c.InitialCluster, c.ClusterState = m.initial, m.state
 	c.UnsafeNoFsync = true        // the data goes with the test
 	c.StrictReconfigCheck = false // it refuses changes in the first seconds
+	c.BcryptCost = uint(bcrypt.MinCost)
 	if m.TLS != nil {
 		m.client.Scheme, c.ClientTLSInfo = "https", *m.TLS
 		c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{m.client}, []url.URL{m.client}

@@ -45,7 +45,7 @@ func (e *Etcd) Copy(ctx context.Context) (_ *keyspace.Snapshot, err error) {
 		return nil, fmt.Errorf("the etcd could not be closed for its clients: %w", err)
 	}
 	defer c.Close() //nolint:errcheck // its calls have ended
-	if err := finish(ctx, c, s); err != nil {
+	if err := e.finish(ctx, c, s); err != nil {
 		return nil, err
 	}
 	e.o.Log.Info("the copy is complete", "revision", s.Revision(), "leases", s.Leases(),
@@ -74,7 +74,7 @@ func (e *Etcd) snapshot(ctx context.Context) (*keyspace.Snapshot, error) {
 // approach follows the etcd until the copy is near its revision.
 func (e *Etcd) approach(ctx context.Context, s *keyspace.Snapshot) error {
 	for {
-		revision, err := newest(ctx, e.client)
+		revision, err := e.newest(ctx, e.client)
 		if err != nil || revision-s.Revision() <= near {
 			return err
 		}
@@ -86,15 +86,15 @@ func (e *Etcd) approach(ctx context.Context, s *keyspace.Snapshot) error {
 }
 
 // finish takes the last writes of a closed etcd, and its leases, from the copied member.
-func finish(ctx context.Context, c *clientv3.Client, s *keyspace.Snapshot) error {
-	if _, err := newest(ctx, c); err != nil { // the member has applied all before, leases included
+func (e *Etcd) finish(ctx context.Context, c *clientv3.Client, s *keyspace.Snapshot) error {
+	if _, err := e.newest(ctx, c); err != nil { // the member has applied all before, leases included
 		return err
 	}
 	if err := copyLeases(ctx, c, s); err != nil {
 		return err
 	}
 	// A lease that has ended since has deleted its keys before this revision, or its end is not part of the copy.
-	revision, err := newest(ctx, c)
+	revision, err := e.newest(ctx, c)
 	if err != nil {
 		return err
 	}

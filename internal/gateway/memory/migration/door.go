@@ -25,7 +25,7 @@ var (
 
 // examine refuses an etcd that cannot be closed.
 func (e *Etcd) examine(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
 	status, err := e.client.AuthStatus(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (e *Etcd) examine(ctx context.Context) error {
 func (e *Etcd) shut(ctx context.Context) (*clientv3.Client, error) {
 	e.password = rand.Text()
 	e.o.Log.Warn("the etcd refuses its clients from now on", "to let them in again", e.Reopening())
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
 	if _, err := e.client.UserAdd(ctx, root, e.password); err != nil {
 		if errors.Is(err, rpctypes.ErrUserAlreadyExist) {
@@ -91,7 +91,7 @@ func (e *Etcd) Reopen(ctx context.Context) error {
 	if !e.Closed() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.o.Timeout)
 	defer cancel()
 	if err := e.disable(ctx); err != nil {
 		return fmt.Errorf("the etcd still refuses its clients: %w; to let them in again: %s", err, e.Reopening())

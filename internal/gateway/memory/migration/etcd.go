@@ -13,14 +13,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// answerTimeout bounds the wait for an answer of etcd to one call.
-const answerTimeout = 10 * time.Second
+// AnswerTimeout is how long the etcd may take to answer, if [Options] do not say another time.
+const AnswerTimeout = 10 * time.Second
 
 // Options configure a migration.
 type Options struct {
-	Endpoints     []string // of the etcd's members
-	CA, Cert, Key string   // files; empty: none
-	Dir           string   // of the etcd's snapshot, which is a file there until it is read
+	Endpoints     []string      // of the etcd's members
+	CA, Cert, Key string        // files; empty: none
+	Dir           string        // of the etcd's snapshot, which is a file there until it is read
+	Timeout       time.Duration // for the etcd's answers in each step; 0: [AnswerTimeout]
 	Log           *slog.Logger
 }
 
@@ -29,7 +30,7 @@ var ErrCertificate = errors.New("the certificate towards the etcd")
 
 // config is the configuration of clients.
 func (o *Options) config() (c clientv3.Config, err error) {
-	c = clientv3.Config{Endpoints: o.Endpoints, DialTimeout: answerTimeout, Logger: zap.NewNop()}
+	c = clientv3.Config{Endpoints: o.Endpoints, DialTimeout: o.Timeout, Logger: zap.NewNop()}
 	info := transport.TLSInfo{TrustedCAFile: o.CA, CertFile: o.Cert, KeyFile: o.Key}
 	if info.Empty() && o.CA == "" {
 		return c, nil
@@ -52,6 +53,9 @@ type Etcd struct {
 
 // Open connects to an etcd. It refuses one whose authentication is enabled or has a user root.
 func Open(ctx context.Context, o Options) (_ *Etcd, err error) {
+	if o.Timeout == 0 {
+		o.Timeout = AnswerTimeout
+	}
 	e := &Etcd{o: o}
 	if e.config, err = o.config(); err != nil {
 		return nil, err
@@ -77,7 +81,7 @@ func (e *Etcd) Close() error { return e.client.Close() }
 func (e *Etcd) answering(ctx context.Context) (string, error) {
 	var all []error
 	for _, endpoint := range e.o.Endpoints {
-		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+		ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 		_, err := e.client.Status(ctx, endpoint)
 		cancel()
 		switch {
@@ -99,8 +103,8 @@ func (e *Etcd) at(user, password string) clientv3.Config {
 }
 
 // newest returns the revision of the last acknowledged write, or a later one.
-func newest(ctx context.Context, c *clientv3.Client) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+func (e *Etcd) newest(ctx context.Context, c *clientv3.Client) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
 	r, err := c.Get(ctx, "\x00", clientv3.WithCountOnly())
 	if err != nil {

@@ -103,7 +103,7 @@ func (r *Remote) tryPacket(port int, frame []byte) ([]p4.Left, error) {
 	if err := r.packet(frame, fields); err != nil {
 		return nil, err
 	}
-	late := time.NewTimer(callWait)
+	late := time.NewTimer(r.target.Patience)
 	defer late.Stop()
 	var all []p4.Left
 	for more := 1; more > 0; more-- {

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	callWait   = 10 * time.Second // for a switch's answer
+	callWait   = 10 * time.Second // for a switch's answer, by default
 	commitWait = time.Minute      // for a pipeline
 	plainWait  = 2 * time.Second  // for the answer of a switch without registers to a request of this project
 	// primaryWait is for the end of another controller's stream: that of a process that was just ended.
@@ -48,6 +48,8 @@ type Target struct {
 	Dial      []grpc.DialOption
 	Pipelines []Pipeline // the program for each kind of switch: the first that the switch takes
 	Wait      bool       // for a switch that starts a little later
+	// Patience is for each answer of the switch; 0: 10 s.
+	Patience time.Duration
 }
 
 // Pipeline is a compiled program and its P4Info, as text.
@@ -80,7 +82,7 @@ type Remote struct {
 	clock    atomic.Uint64 // of packets to it; 0: its own
 	forCPU   chan p4.Left
 	answers  chan []byte   // of the program to steps
-	patience time.Duration // for such an answer
+	patience time.Duration // for such an answer; other answers: target.Patience
 	tried    chan []byte   // of the program to packets that are tried
 	gone     chan struct{}
 	workers  sync.WaitGroup
@@ -104,9 +106,12 @@ var _ p4.Switch = (*Remote)(nil)
 // Dial becomes the primary controller of a switch without a pipeline, or with the target's, and gives it an empty one.
 // It takes no switch from another controller.
 func Dial(ctx context.Context, t Target) (*Remote, error) {
+	if t.Patience == 0 {
+		t.Patience = callWait
+	}
 	r := &Remote{
 		target: t, forCPU: make(chan p4.Left, cpuFrames),
-		answers: make(chan []byte, cpuFrames), tried: make(chan []byte, cpuFrames), patience: callWait,
+		answers: make(chan []byte, cpuFrames), tried: make(chan []byte, cpuFrames), patience: t.Patience,
 		gone: make(chan struct{}), present: make(map[uint32]map[string]*p4v1.TableEntry),
 		waiting: make(map[uint64]chan *switchv1.Answer),
 	}
@@ -138,7 +143,7 @@ func (r *Remote) end() error {
 func (r *Remote) begin(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.cancel)
 	defer stop()
-	late := time.AfterFunc(callWait, r.cancel)
+	late := time.AfterFunc(r.target.Patience, r.cancel)
 	err := r.becomePrimary()
 	if late := !late.Stop() || errors.Is(ctx.Err(), context.DeadlineExceeded); late && err != nil {
 		why := callerror.Text(status.Error(codes.Unavailable, status.Convert(err).Message()))
@@ -246,7 +251,7 @@ func (r *Remote) send(m *p4v1.StreamMessageRequest) error {
 
 // checkFree refuses a switch that runs something else.
 func (r *Remote) checkFree() error {
-	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	ctx, cancel := context.WithTimeout(r.ctx, r.target.Patience)
 	defer cancel()
 	now, err := r.calls.GetForwardingPipelineConfig(ctx, &p4v1.GetForwardingPipelineConfigRequest{
 		DeviceId: r.target.Device, ResponseType: p4v1.GetForwardingPipelineConfigRequest_P4INFO_AND_COOKIE,
@@ -351,7 +356,7 @@ func (r *Remote) checkArrays() error {
 	if r.steps = status.Code(err) == codes.Unimplemented; err != nil && !r.steps {
 		return err
 	}
-	wait := callWait
+	wait := r.target.Patience
 	if r.steps {
 		wait = plainWait
 	}
@@ -461,7 +466,7 @@ func (r *Remote) refused(e *p4v1.StreamError) {
 
 // ask makes a request of this project, and waits for its answer.
 func (r *Remote) ask(request *switchv1.Request) (*switchv1.Answer, error) {
-	answer, err := r.askWithin(callWait, request)
+	answer, err := r.askWithin(r.target.Patience, request)
 	if errors.Is(err, errSilent) {
 		err = r.explain(context.DeadlineExceeded)
 	}
@@ -518,7 +523,7 @@ func (r *Remote) watch() {
 
 // checkPipeline ends the use of a switch whose pipeline is another one.
 func (r *Remote) checkPipeline() error {
-	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	ctx, cancel := context.WithTimeout(r.ctx, r.target.Patience)
 	defer cancel()
 	is, err := r.calls.GetForwardingPipelineConfig(ctx, &p4v1.GetForwardingPipelineConfigRequest{
 		DeviceId: r.target.Device, ResponseType: p4v1.GetForwardingPipelineConfigRequest_COOKIE_ONLY,
@@ -560,7 +565,7 @@ func (r *Remote) explain(err error) error {
 		<-r.gone
 		return r.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return r.lost(fmt.Errorf("it does not answer within %v", callWait))
+		return r.lost(fmt.Errorf("it does not answer within %v", r.target.Patience))
 	}
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:

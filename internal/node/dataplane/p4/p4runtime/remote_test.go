@@ -23,9 +23,11 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// target is the rig's switch as a node's.
+// target is the rig's switch as a node's. A node waits for answers until the switch cannot be busy, only broken.
 func (r *rig) target() Target {
-	return NodeTarget(r.address, device, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	t := NodeTarget(r.address, device, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	t.Patience = within
+	return t
 }
 
 func (r *rig) dial() *Remote {

@@ -176,7 +176,7 @@ func (r *Remote) write(updates []*p4v1.Update) error {
 
 // tryWrite makes all updates or none, if the switch can.
 func (r *Remote) tryWrite(updates []*p4v1.Update) error {
-	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	ctx, cancel := context.WithTimeout(r.ctx, r.target.Patience)
 	defer cancel()
 	_, err := r.calls.Write(ctx, &p4v1.WriteRequest{
 		DeviceId: r.target.Device, ElectionId: r.id, Updates: updates, Atomicity: r.atomic,
@@ -359,7 +359,7 @@ func (r *Remote) readPlaces(reads []p4.Access) error {
 }
 
 func (r *Remote) read(entities []*p4v1.Entity) (map[spot]uint64, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, callWait)
+	ctx, cancel := context.WithTimeout(r.ctx, r.target.Patience)
 	defer cancel()
 	stream, err := r.calls.Read(ctx, &p4v1.ReadRequest{DeviceId: r.target.Device, Entities: entities})
 	if err != nil {
