@@ -25,6 +25,9 @@ const (
 	BenchName = "netcraq-bench"
 )
 
+// Titles of their commands in the product's help.
+var titles = map[string]string{LabName: "A laboratory on this machine", BenchName: "Measurements, and tools of developers"}
+
 // isProduct reports whether this process is the product's program.
 var isProduct bool
 
@@ -100,6 +103,7 @@ func (e *extension) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:                e.name,
 		Short:              e.short,
+		GroupID:            titles[e.program],
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return become(e.program, append([]string{e.name}, args...))

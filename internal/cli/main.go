@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ func Main(short string, commands ...[]*cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	root, started := newRoot(short, slices.Concat(commands...))
 	ran, err := root.ExecuteContextC(ctx)
+	err = named(ctx, err)
 	stop()
 	if err == nil {
 		return
@@ -30,7 +32,17 @@ func Main(short string, commands ...[]*cobra.Command) {
 	os.Exit(ExitStatus(err, *started))
 }
 
-// newRoot returns the root command. It sets started once any command runs.
+// named returns the error of a command, and errInterrupted if it says no more than that a signal has ended it.
+func named(ctx context.Context, err error) error {
+	if ctx.Err() != nil && err != nil && strings.HasPrefix(err.Error(), context.Canceled.Error()) {
+		return errInterrupted
+	}
+	return err
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// newRoot returns the root command. It sets started once any command runs. The group of a command is its title.
 func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, started *bool) {
 	started = new(bool)
 	root = &cobra.Command{
@@ -44,6 +56,11 @@ func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, star
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(misusedFlag)
+	for _, c := range commands {
+		if title := c.GroupID; title != "" && !root.ContainsGroup(title) {
+			root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		}
+	}
 	root.AddCommand(commands...)
 	root.AddCommand(newVersionCommand())
 	completeAll(root)

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -26,6 +29,27 @@ func TestUnknownCommands(t *testing.T) {
 		}
 		if status != want {
 			t.Errorf("netcraq %s: status %d, not %d", line, status, want)
+		}
+	}
+}
+
+// TestInterruptionsAreNamed: a user who ends a command does not read of a context.
+func TestInterruptionsAreNamed(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	other := fmt.Errorf("shard 3: %w", context.Canceled)
+	for _, c := range []struct {
+		ctx       context.Context
+		err, want error
+	}{
+		{ended, context.Canceled, errInterrupted},
+		{ended, errors.New("context canceled while waiting for connections to become ready"), errInterrupted}, // gRPC's
+		{ended, other, other},
+		{t.Context(), context.Canceled, context.Canceled},
+		{ended, nil, nil},
+	} {
+		if got := named(c.ctx, c.err); !errors.Is(got, c.want) {
+			t.Errorf("%v is named %v, want %v", c.err, got, c.want)
 		}
 	}
 }

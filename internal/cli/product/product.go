@@ -3,6 +3,8 @@
 package product
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/internal/cli"
@@ -14,8 +16,21 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/operate"
 )
 
-// Commands are the commands of the product, by group.
+// Commands are the commands of the product. Help lists them by group.
 func Commands() [][]*cobra.Command {
-	return [][]*cobra.Command{kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), member.Commands(),
-		operate.Commands(), cli.Extensions()}
+	return [][]*cobra.Command{
+		grouped("Keys", kv.Commands()),
+		grouped("Servers, their certificates and state",
+			node.Commands(), controller.Commands(), gateway.Commands(), member.Commands()),
+		grouped("Operation of a cluster", operate.Commands()),
+		cli.Extensions(),
+	}
+}
+
+func grouped(title string, commands ...[]*cobra.Command) []*cobra.Command {
+	all := slices.Concat(commands...)
+	for _, c := range all {
+		c.GroupID = title
+	}
+	return all
 }

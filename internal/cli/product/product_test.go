@@ -51,3 +51,30 @@ func TestFlagsMeanTheSame(t *testing.T) {
 		t.Errorf("commands have --json %d times, --log-format %d times", seen["json"], seen["log-format"])
 	}
 }
+
+// TestCommandsAreGrouped: help lists every command of the product below a title.
+func TestCommandsAreGrouped(t *testing.T) {
+	root := cli.ProductRoot(Commands()...)
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion", "help", "version":
+		default:
+			if c.GroupID == "" {
+				t.Errorf("%s has no group", c.Name())
+			}
+		}
+	}
+	var out strings.Builder
+	root.SetOut(&out)
+	if err := root.Help(); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range root.Groups() {
+		if !strings.Contains(out.String(), "\n"+g.Title+"\n") {
+			t.Errorf("help does not have %q:\n%s", g.Title, &out)
+		}
+	}
+	if len(root.Groups()) < 4 {
+		t.Errorf("%d groups", len(root.Groups()))
+	}
+}
