@@ -31,6 +31,8 @@ func logs(t *testing.T) []byte {
 	fmt.Fprintf(&out, "Nov 26 17:00:00 h1 netcraq[7]: {\"level\":\"INFO\",\"msg\":\"in the journal\",\"key\":%q}\n", secrets[0])
 	fmt.Fprintf(&out, "-----BEGIN PRIVATE KEY-----\n%s\nmore\n-----END PRIVATE KEY-----\n", secrets[3])
 	fmt.Fprintf(&out, "Authorization: Bearer %s\n--password=%s\ntoken: %s\n", secrets[2], secrets[1], secrets[4])
+	fmt.Fprintf(&out, "Authorization: Bearer %[1]s\n{\"authorization\": \"Basic %[1]s\"}\n", secrets[4])
+	fmt.Fprintf(&out, "etcdctl --user root:%[1]s get a\ndial https://root:%[1]s@192.0.2.1:2379 failed\n", secrets[4])
 	fmt.Fprintf(&out, "-----BEGIN EC PRIVATE KEY-----\n%s", secrets[3])
 	return out.Bytes()
 }
@@ -43,7 +45,8 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%s is left in:\n%s", s, text)
 		}
 	}
-	for _, want := range []string{"a write reached etcd past the gateways", "revision=17", `"revision":17`, "no answer", "node=n1", `"node":"n2"`, "in the journal"} {
+	for _, want := range []string{"a write reached etcd past the gateways", "revision=17", `"revision":17`, "no answer", "node=n1", `"node":"n2"`, "in the journal",
+		"192.0.2.1:2379 failed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in:\n%s", want, text)
 		}
