@@ -72,18 +72,23 @@ func Parse(text []byte) (*Cluster, error) {
 	return c, c.Validate()
 }
 
+// mostTypos are as many wrong lines as a cluster file may have. With more it is another file, which may have secrets.
+const mostTypos = 3
+
 // explainYAML says what is wrong with a cluster file without the names of Go's types.
 func explainYAML(err error) error {
 	var wrong *yaml.TypeError
 	if !errors.As(err, &wrong) {
 		return fmt.Errorf("it is no cluster file: %w", err)
 	}
+	another := len(wrong.Errors) > mostTypos
 	said := make([]string, len(wrong.Errors))
 	for i, one := range wrong.Errors {
 		said[i] = goNames.ReplaceAllString(one, "")
-		if strings.Contains(one, "into topology.Cluster") {
-			return errors.New("it is no cluster file, which has lines such as `epoch: 1` (docs/reference.md)")
-		}
+		another = another || strings.Contains(one, "into topology.Cluster")
+	}
+	if another {
+		return errors.New("it is no cluster file, which has lines such as `epoch: 1` (docs/reference.md)")
 	}
 	return errors.New(strings.Join(said, "; "))
 }
