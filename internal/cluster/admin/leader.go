@@ -147,8 +147,18 @@ func nobody(ctx context.Context, reasons map[string]string) error {
 	for _, address := range slices.Sorted(maps.Keys(reasons)) {
 		parts = append(parts, address+": "+reasons[address])
 	}
-	return fmt.Errorf("no controller that leads was found (%s): %w", strings.Join(parts, "; "), context.Cause(ctx))
+	if why := context.Cause(ctx); !errors.Is(why, context.DeadlineExceeded) {
+		return fmt.Errorf("no controller that leads was found (%s): %w", strings.Join(parts, "; "), why)
+	}
+	return lateError(fmt.Sprintf("no controller that leads was found in time (%s)", strings.Join(parts, "; ")))
 }
+
+// lateError is [context.DeadlineExceeded] with a text for users.
+type lateError string
+
+func (e lateError) Error() string { return string(e) }
+
+func (e lateError) Unwrap() error { return context.DeadlineExceeded }
 
 // plainError returns a controller's message without the text that gRPC adds.
 func plainError(err error) error {
