@@ -30,15 +30,15 @@ func TestSwitchFlags(t *testing.T) {
 	enginetest.Need(t)
 	many := strings.Split(strings.Repeat("--port-if lo ", 13), " ")[:26]
 	for want, args := range map[string][]string{
-		"give --identity":         {"--listen", "192.0.2.1:9559"},
-		"not on loopback":         {"--listen", ":9559"},
-		"--listen \"nowhere\"":    {"--listen", "nowhere"},
-		"from 1 on":               {"--device", "0"},
-		"nonesuch":                {"--port-if", "nonesuch"},
-		"a switch has 12 ports":   many,
-		"netcraq certs make":      {"--identity", "nowhere"},
-		"address already in use":  {"--listen", taken(t)},
-		"unknown command \"now\"": {"now"},
+		"give --identity":       {"--listen", "192.0.2.1:9559"},
+		"not on loopback":       {"--listen", ":9559"},
+		"--listen \"nowhere\"":  {"--listen", "nowhere"},
+		"from 1 on":             {"--device", "0"},
+		"nonesuch":              {"--port-if", "nonesuch"},
+		"a switch has 12 ports": many,
+		"netcraq certs make":    {"--identity", "nowhere"},
+		"address already in use: name another address with --listen": {"--listen", taken(t)},
+		"unknown command \"now\"":                                    {"now"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, _, err := clitest.Execute(ctx, newSwitchCommand(), args...)

@@ -122,7 +122,7 @@ func runSwitch(ctx context.Context, stderr io.Writer, flags *switchFlags) error 
 	}
 	listener, err := net.Listen("tcp", flags.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: name another address with --listen", err)
 	}
 	return serveSwitch(ctx, log, flags, listener, identity.ServerOptions(log, switchCalls))
 }

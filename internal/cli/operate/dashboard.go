@@ -74,7 +74,7 @@ func runDashboard(c *cobra.Command, flags *dashboardFlags) error {
 	}
 	listener, at, err := dashboard.Listen(c.Context(), flags.listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return fmt.Errorf("%w: name another address with --listen", err)
 	}
 	if !at.IP.IsLoopback() {
 		fmt.Fprintf(c.ErrOrStderr(), "netcraq: everybody who reaches %v sees the names of nodes and keys\n", at)
