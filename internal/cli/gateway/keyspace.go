@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -188,6 +189,9 @@ func (k *keyspaceFlags) open(ctx context.Context, log io.Writer, begin func(io.W
 	dial, err := k.gateway.cluster.Dial()
 	if err != nil {
 		return err
+	}
+	if err := os.MkdirAll(k.dir, 0o700); err != nil { // said before the cluster is waited for
+		return fmt.Errorf("--data-dir %s cannot be made: name a directory in which this user may write: %w", k.dir, err)
 	}
 	chain, err := k.gateway.cluster.Await(ctx, client.Options{}, o.Log)
 	if err != nil {

@@ -162,8 +162,11 @@ func TestKeyspaceRefuses(t *testing.T) {
 		"--data-dir x --member a\x01b":     "--member",
 		"--data-dir x --quota-bytes 5":     "want at least",
 		"--data-dir x --cluster " + file:   "netcraq up --keyspace",
+		"--controllers 127.77.61.9 --data-dir " + file + "/x": "cannot be made: name a directory",
 	} {
-		_, _, err := clitest.Execute(t.Context(), newKeyspaceCommand(), strings.Fields(args)...)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, _, err := clitest.Execute(ctx, newKeyspaceCommand(), strings.Fields(args)...)
+		cancel()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)
 		}
