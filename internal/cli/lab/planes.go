@@ -19,10 +19,7 @@ const planeSwitch = "p4runtime"
 const planePackets = "p4packets"
 
 // planeV1Model is planeSwitch on BMv2's simple_switch_grpc, which is looked for in PATH.
-const (
-	planeV1Model     = "v1model"
-	simpleSwitchName = "simple_switch_grpc"
-)
+const planeV1Model = "v1model"
 
 // planes are the planes of a lab's nodes: one for all, or one per node in order.
 type planes []string
@@ -101,15 +98,6 @@ func (p planes) beside(product string) func(*lab.Lab, lab.Host) []string {
 		}
 		return append(argv, portsOf(l, h)...)
 	}
-}
-
-// simpleSwitch is the command of BMv2's switch, without a program.
-func simpleSwitch(l *lab.Lab, h lab.Host) []string {
-	argv := []string{simpleSwitchName, "--no-p4", "--device-id", strconv.Itoa(cli.SwitchDevice), "--log-level", "off"}
-	for i, port := range l.Ports(h.Name) {
-		argv = append(argv, "-i", fmt.Sprintf("%d@%s", i, port))
-	}
-	return append(argv, "--", "--cpu-port", strconv.Itoa(p4.PortCPU), "--grpc-server-addr", switchAddress)
 }
 
 func portsOf(l *lab.Lab, h lab.Host) []string {

@@ -250,7 +250,9 @@ func TestPartsThatPanic(t *testing.T) {
 			if _, err := c.next(); err != nil { // the connection is known
 				t.Fatal(err)
 			}
+			var planted *conn
 			s.any(func(served *conn) bool {
+				planted = served
 				served.mu.Lock()
 				part.plant(served)
 				served.mu.Unlock()
@@ -270,6 +272,9 @@ func TestPartsThatPanic(t *testing.T) {
 			var out wrapperspb.BytesValue
 			if err := dial(t, s.address).Invoke(within(t), echo, wrapperspb.Bytes(nil), &out); err != nil {
 				t.Errorf("another connection's call: %v", err)
+			}
+			for s.any(func(c *conn) bool { return c == planted }) { // Stop would close it, outside what contains a panic
+				runtime.Gosched()
 			}
 		})
 	}
