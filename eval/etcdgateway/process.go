@@ -43,7 +43,7 @@ type Process struct {
 // StartProcess starts the command line that a function returns for an address to listen on, and waits until the gateway
 // serves there.
 func StartProcess(ctx context.Context, gateway func(listen string) []string) (*Process, error) {
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,8 @@ func StartProcess(ctx context.Context, gateway func(listen string) []string) (*P
 	return nil, err
 }
 
-func freeAddress() (string, error) {
+// FreeAddress returns a free TCP address of loopback, which another process may take.
+func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

@@ -24,17 +24,12 @@ type Beside struct {
 
 // fillBeside fills mem_etcd, which syncs its log as gateways do.
 func (o *FillOptions) fillBeside(ctx context.Context, own *Filled) (*Beside, error) {
-	metrics, err := net.Listen("tcp", "127.0.0.1:0")
+	metrics, err := etcdgateway.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	_, second, _ := net.SplitHostPort(metrics.Addr().String()) // it has a port
-	if err := metrics.Close(); err != nil {
-		return nil, err
-	}
 	p, err := etcdgateway.StartProcess(ctx, func(listen string) []string {
-		_, port, _ := net.SplitHostPort(listen) // it has one
-		return []string{o.Beside, "--port", port, "--metrics-port", second, "--wal-dir", filepath.Join(o.Dir, "beside"),
+		return []string{o.Beside, "--port", portOf(listen), "--metrics-port", portOf(metrics), "--wal-dir", filepath.Join(o.Dir, "beside"),
 			"--wal-default", "fsync"}
 	})
 	if err != nil {
@@ -59,4 +54,9 @@ func (o *FillOptions) fillBeside(ctx context.Context, own *Filled) (*Beside, err
 	b.ResidentBytes = resident[0]
 	b.ResidentRatio = float64(b.ResidentBytes) / float64(own.StoredBytes)
 	return b, nil
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address) // it has one
+	return port
 }

@@ -60,8 +60,8 @@ func lengthResults(o *figure.Outcome) []figure.Result {
 	return append(all, bundledReads.results(o, readsPerS, "reads/s", "reads at the head of %g")...)
 }
 
-func lengthNotes(o *figure.Outcome) []figure.Note {
-	var notes []figure.Note
+// againstNetChain compares chains of 4 and 8 nodes with the paper.
+func againstNetChain(o *figure.Outcome) (notes []figure.Note) {
 	for _, x := range []float64{4, 8} {
 		for _, series := range []string{netcraqPaper, ours} {
 			notes = append(notes, againstPaper(fmt.Sprintf("Chain of %g", x),
@@ -72,6 +72,11 @@ func lengthNotes(o *figure.Outcome) []figure.Note {
 	if half := figure.Ratio(o.Median(netChain, 8, readsPerS), o.Median(netChain, 4, readsPerS)); half != nil {
 		notes = append(notes, say(verdict(*half > 0.4 && *half < 0.65), "length-half", facts{"Times": *half}))
 	}
+	return notes
+}
+
+func lengthNotes(o *figure.Outcome) []figure.Note {
+	notes := againstNetChain(o)
 	if points := o.Medians(ours, readsPerS); len(points) > 1 {
 		spread := 1 - figure.Least(points).Y/figure.Most(points).Y
 		notes = append(

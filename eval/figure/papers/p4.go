@@ -23,7 +23,9 @@ func onP4(c figure.Cell, nodes int) lineKey {
 }
 
 // p4Figure opens a figure whose nodes are P4 programs on SWX.
-func p4Figure(what func(figure.Cell) (lineKey, []bench.Work)) func(context.Context, figure.Env) (figure.Harness, error) {
+func p4Figure(
+	what func(figure.Cell) (lineKey, []bench.Work),
+) func(context.Context, figure.Env) (figure.Harness, error) {
 	return func(_ context.Context, env figure.Env) (figure.Harness, error) {
 		if _, err := p4.FindEngine(); err != nil {
 			return nil, &figure.Unable{Why: err.Error()}
@@ -105,18 +107,8 @@ func netcraqLengthP4() *figure.Spec {
 			}
 			return all
 		},
-		Notes: func(o *figure.Outcome) (notes []figure.Note) {
-			for _, x := range []float64{4, 8} {
-				for _, series := range []string{netcraqPaper, ours} {
-					notes = append(notes, againstPaper(fmt.Sprintf("Chain of %g", x),
-						figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), lengthPapers[x],
-						series)...)
-				}
-			}
-			if half := figure.Ratio(o.Median(netChain, 8, readsPerS), o.Median(netChain, 4, readsPerS)); half != nil {
-				notes = append(notes, say(verdict(*half > 0.4 && *half < 0.65), "length-half", facts{"Times": *half}))
-			}
-			return append(notes, say(figure.Remark, "p4-work", facts{"Packets": 2*(8-1) + 1}))
+		Notes: func(o *figure.Outcome) []figure.Note {
+			return append(againstNetChain(o), say(figure.Remark, "p4-work", facts{"Packets": 2*(8-1) + 1}))
 		},
 	}
 }
