@@ -9,6 +9,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4/p4runtime"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -29,7 +30,7 @@ func planesOf(list string, nodes int) (planes, error) {
 	for _, plane := range all {
 		switch plane {
 		case planeV1Model:
-			if _, err := exec.LookPath(simpleSwitchName); err != nil {
+			if _, err := exec.LookPath(p4runtime.SimpleSwitch); err != nil {
 				return nil, fmt.Errorf("--plane %q: %w: build BMv2 with P4Runtime, put it there (docs/p4.md)", list, err)
 			}
 		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4, planeSwitch, planePackets:
@@ -90,7 +91,7 @@ func (p planes) beside(product string) func(*lab.Lab, lab.Host) []string {
 			return nil
 		}
 		if plane == planeV1Model {
-			return simpleSwitch(l, h)
+			return p4runtime.SimpleSwitchCommand(cli.SwitchDevice, switchAddress, l.Ports(h.Name)...)
 		}
 		argv := []string{product, "switch", "--listen", switchAddress}
 		if plane == planePackets {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The engine in bin, and BMv2's switch, which nobody installs for a test.
+// Names of the engine in bin, and of BMv2's switch, which tests find in PATH only.
 const (
 	swx          = "netcraq-swx"
 	simpleSwitch = "simple_switch_grpc"
@@ -31,9 +31,9 @@ func NeedSimpleSwitch(t testing.TB) {
 	}
 }
 
-// SimpleSwitch runs simple_switch_grpc without a program or interfaces until the test ends, and returns the address of
-// its P4Runtime server. Its device is number 1.
-func SimpleSwitch(t testing.TB) string {
+// SimpleSwitch runs simple_switch_grpc until the test ends, by the command line that a function returns for the address
+// of its P4Runtime server. It returns that address.
+func SimpleSwitch(t testing.TB, command func(address string) []string) string {
 	t.Helper()
 	NeedSimpleSwitch(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,8 +44,8 @@ func SimpleSwitch(t testing.TB) string {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(simpleSwitch, "--no-p4", "--device-id", "1", "--log-level", "off", "--", "--cpu-port", "13",
-		"--grpc-server-addr", address)
+	argv := command(address)
+	c := exec.Command(argv[0], argv[1:]...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,11 @@ const v1modelPackets = 300
 // onSimpleSwitch is a target on a switch that runs until the test ends.
 func onSimpleSwitch(t *testing.T) *P4 {
 	t.Helper()
-	to := p4runtime.NodeTarget(enginetest.SimpleSwitch(t), 1, (*security.Identity)(nil).DialOption())
+	const device = 1
+	address := enginetest.SimpleSwitch(t, func(address string) []string {
+		return p4runtime.SimpleSwitchCommand(device, address)
+	})
+	to := p4runtime.NodeTarget(address, device, (*security.Identity)(nil).DialOption())
 	to.Wait = true
 	return NewP4On(func() (p4.Switch, error) { return p4runtime.Dial(t.Context(), to) })
 }

@@ -27,7 +27,7 @@ func TestOtherClock(t *testing.T) {
 	}
 }
 
-// TestClockThatDrifts: what is known of a switch's clock changes only if it cannot be true any more.
+// TestClockThatDrifts: a node keeps its offset to a switch's clock as long as the readings allow it.
 func TestClockThatDrifts(t *testing.T) {
 	var n Node
 	n.compareClocks(1000, 500_000, 2000)

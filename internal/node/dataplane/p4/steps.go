@@ -119,7 +119,7 @@ func LeftOf(f []byte) (left Left, copies int) {
 // StepNumber is the number of the step that a frame to the CPU port has.
 func StepNumber(f []byte) uint64 { return step(f[frame.HeaderBytes:]).get(offBaseRequest) }
 
-// beginSteps finds out whether the program of a switch without registers answers, and what its clock is.
+// beginSteps checks that the program of a switch without registers answers, and reads its clock.
 func (n *Node) beginSteps() error {
 	s, ok := n.sw.(Stepper)
 	if !ok || !s.Steps() {
@@ -127,19 +127,16 @@ func (n *Node) beginSteps() error {
 	}
 	n.stepper = s
 	n.made.known = make(map[chain.SessionKey]bool)
-	probe := newStep(stepMade, nil)
-	probe.put(offBaseRequest, n.number.Add(1))
-	before := dataplane.BootTime()
-	answers, err := s.Ask([][]byte{frame.Append(nil, &frame.Packet{From: n.self, To: n.self, Message: probe})})
-	if err != nil {
+	var probe Request
+	probe.ask(newStep(stepMade, nil), nil)
+	if err := n.do(&probe); err != nil {
 		return fmt.Errorf("%w: its server has no registers, and so its program has to answer packets that come in by "+
 			"port %d (docs/p4.md): use a switch that implements one of both, as netcraq switch does", err, PortCPU)
 	}
-	n.compareClocks(before, binary.BigEndian.Uint64(answers[0]), dataplane.BootTime())
 	return nil
 }
 
-// tick is what the clock of a switch may count by: v1model's counts microseconds.
+// tick is the coarsest unit of a switch's clock: v1model counts microseconds.
 const tick = uint64(time.Microsecond)
 
 // compareClocks learns how far the clock of a switch is ahead that read now between two readings of this machine's. It

@@ -48,7 +48,7 @@ type Target struct {
 	Dial      []grpc.DialOption
 	Pipelines []Pipeline // the program for each kind of switch: the first that the switch takes
 	Wait      bool       // for a switch that starts a little later
-	// Patience is for each answer of the switch; 0: 10 s.
+	// Patience bounds the wait for each answer of the switch; 0: [callWait].
 	Patience time.Duration
 }
 
