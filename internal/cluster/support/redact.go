@@ -28,10 +28,9 @@ var (
 	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"` + "|`[^`]*`|'[^']*'")
 	// operation is what an error of the client begins with: the operation and its key.
 	operation = regexp.MustCompile(`(?i)\b(get|put|delete|cas|add) \S+`)
-	// header names a secret of HTTP or of a command line.
-	header = regexp.MustCompile(`(?i)\b(authorization|bearer|token|password|secret|passwd)(["']?\s*[:= ]\s*["']?)[^\s"',;]+(\s+[A-Za-z0-9._~+/=-]{16,})?`)
-	// authorization is the header of HTTP, whatever its scheme.
-	authorization = regexp.MustCompile(`(?i)\b(authorization["']?\s*[:=]\s*["']?)(?:(?:basic|bearer|digest|token)\s+)?[^\s"',;]+`)
+	// header names a secret of HTTP, whose scheme may stand before it, or of a command line.
+	header = regexp.MustCompile(`(?i)\b(authorization|bearer|token|password|secret|passwd)(["']?\s*[:= ]\s*["']?)` +
+		`(?:(?:basic|bearer|digest|token)\s+)?[^\s"',;]+(\s+[A-Za-z0-9._~+/=-]{16,})?`)
 	// account is a user with a password: in a URL, or for etcdctl.
 	account = regexp.MustCompile(`(?i)(://)[^\s/@"']+(@)|(--user[= ])\S+`)
 	// long is a text that looks like an encoded secret: of base64 or hexadecimal digits.
@@ -114,7 +113,6 @@ func redactObject(name string, value any) any {
 }
 
 func redactText(text string) string {
-	text = authorization.ReplaceAllString(text, "${1}"+removed)
 	text = account.ReplaceAllString(text, "${1}${3}"+removed+"${2}")
 	return long.ReplaceAllString(header.ReplaceAllString(text, "${1}${2}"+removed), removed)
 }
