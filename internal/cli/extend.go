@@ -26,7 +26,10 @@ const (
 )
 
 // Titles of their commands in the product's help.
-var titles = map[string]string{LabName: "A laboratory on this machine", BenchName: "Measurements, and tools of developers"}
+var titles = map[string]string{
+	LabName:   "A laboratory on this machine",
+	BenchName: "Measurements, and tools of developers",
+}
 
 // isProduct reports whether this process is the product's program.
 var isProduct bool

@@ -33,7 +33,7 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestInterruptionsAreNamed: a user who ends a command does not read of a context.
+// TestInterruptionsAreNamed: the error of an interrupted command is "interrupted".
 func TestInterruptionsAreNamed(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -63,7 +63,8 @@ clients in again; if it fails before the keyspace begins, it does so itself.`,
 	f.StringVar(&flags.etcd.CA, "etcd-cacert", "", "authorities that sign the certificates of the etcd")
 	f.StringVar(&flags.etcd.Cert, "etcd-cert", "", "certificate presented to the etcd")
 	f.StringVar(&flags.etcd.Key, "etcd-key", "", "key of --etcd-cert")
-	f.DurationVar(&flags.etcd.Timeout, "etcd-timeout", migration.AnswerTimeout, "time to wait for the etcd's answers in each step")
+	f.DurationVar(&flags.etcd.Timeout, "etcd-timeout", migration.AnswerTimeout,
+		"time to wait for the etcd's answers in each step")
 	flags.add(f)
 	return c
 }

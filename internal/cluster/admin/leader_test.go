@@ -120,7 +120,8 @@ func TestAnElectionIsWaitedFor(t *testing.T) {
 	nobody := ""
 	leader.Store(&nobody)
 	err := ask(t, 300*time.Millisecond, a.address)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "no controller that leads was found in time (") ||
+	if !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.HasPrefix(err.Error(), "no controller that leads was found in time (") ||
 		strings.Contains(err.Error(), "context") {
 		t.Errorf("nobody leads: %v", err)
 	}

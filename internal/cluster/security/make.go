@@ -78,7 +78,7 @@ func Renew(dir string, hosts []string, valid time.Duration) error {
 // hostName matches names of hosts as certificates have them.
 var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`)
 
-// checkHosts refuses what no client compares with a certificate, such as an address with a port.
+// checkHosts refuses a host that clients never find in a certificate, such as an address with a port.
 func checkHosts(hosts []string) error {
 	for _, host := range hosts {
 		if net.ParseIP(host) == nil && !hostName.MatchString(host) {

@@ -51,8 +51,8 @@ func TestExcludedKeysAreAllowed(t *testing.T) {
 	}
 }
 
-// allowShortly allows a key that stays excluded. It has a second, and more each time while etcd has not said within it
-// what was wanted.
+// allowShortly allows a key that stays excluded. It repeats the call with twice the time, beginning with a second, until
+// the result is as sure or unsure as wanted.
 func allowShortly(t *testing.T, etcd, key string, unsure bool) (allowed Allowed, err error) {
 	t.Helper()
 	o := Options{Endpoints: []string{etcd}}

@@ -33,7 +33,7 @@ const p4infoNote = `# proto-file: p4/config/v1/p4info.proto
 // infoName is the file of a program's P4Info.
 func infoName(program string) string { return strings.TrimSuffix(program, ".p4") + ".p4info.txtpb" }
 
-// named is what p4c's output for BMv2 names as the control plane does.
+// named is the part of p4c's output for BMv2 that has the control plane's names.
 type named struct {
 	Pipelines []struct {
 		Tables []namedTable `json:"tables"`
@@ -94,7 +94,7 @@ func verifyInfo(dir string, programs []string) error {
 	return sameInfo(dir, v1modelInfoName, want)
 }
 
-// sameInfo compares a committed P4Info with what it is to be.
+// sameInfo fails if a committed P4Info differs from the wanted one.
 func sameInfo(dir, name string, want *config.P4Info) error {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
